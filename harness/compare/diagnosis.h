@@ -1,0 +1,39 @@
+// Which known mistake do the differing bits fit? Each hypothesis computes what it would have left
+// behind and counts how many of the differing elements it explains exactly; one that explains all
+// of them is named, the rest are named as not fitting, because an excluded mistake saves an
+// engineer a night too.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/compare/bit_compare.h"
+#include "harness/state/assembly.h"
+
+namespace resumecheck {
+
+struct Evidence {
+  const AssembledState* want = nullptr;  // at the save (or the continuation at the same step)
+  const AssembledState* got = nullptr;   // after the load (or the resumed run at that step)
+  const AssembledState* one_step_before = nullptr;  // the saving run one step earlier; may be null
+  const LogicalState* fresh = nullptr;  // the saving run before its first step; may be null
+  std::string param_dtype;              // "bf16"
+};
+
+struct Fit {
+  std::string name;  // "rounded through bf16", "cast to the parameters' dtype", "rounded through
+                     // fp16", "one step stale", "fresh start", "another rank's shard",
+                     // "requantised", "scaled by the number of ranks", "step restarted"
+  std::int64_t fits = 0;  // of the differing elements
+  std::int64_t of = 0;
+  std::string detail;  // e.g. "rank 1 holds the shard of rank 2"
+};
+
+struct Diagnosis {
+  std::vector<Fit> fits;  // explain every differing element of at least one tensor, best first
+  std::vector<std::string> does_not_fit;  // hypotheses that were tried and do not
+};
+
+Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence);
+
+}  // namespace resumecheck

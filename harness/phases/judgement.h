@@ -1,0 +1,28 @@
+// From what two phases left behind to a verdict. Pure but for reading state files: the same code
+// judges separate jobs, forked rank servers and cases inside one MPI job.
+#pragma once
+
+#include <filesystem>
+
+#include "harness/compare/case_result.h"
+#include "harness/phases/phase_outcome.h"
+#include "harness/phases/phase_request.h"
+
+namespace resumecheck {
+
+struct Phases {
+  PhaseRequest save_request, resume_request;
+  PhaseOutcome save;
+  std::optional<PhaseOutcome> resume;  // nothing: not reached, as the save run failed
+};
+
+// Order: save run failed -> FAIL at "save_run step k" | "save" (state files of steps reached are
+// not compared further); resume failed in load -> FAIL at "load"; after_load comparison; resume
+// failed in step k (after comparing the steps before it); trajectory per step; golden per step on
+// both runs; vacuity; then known_broken turns FAIL into XFAIL (symptom is a substring of
+// "failed_at: symptom") and PASS into XPASS. want/got artifacts of a failing comparison are written
+// into `artifacts` (created only then). `root`: project root, for golden/.
+CaseResult judge(const Case& c, const Phases& phases, const std::filesystem::path& root,
+                 const std::filesystem::path& artifacts);
+
+}  // namespace resumecheck

@@ -1,0 +1,58 @@
+// One phase of one case, as handed to every rank that runs it, C++ or Python: a JSON file. A save
+// run trains, saves and continues; a resume run builds anew (from other initial values, so that
+// nothing can be right by accident), loads and continues on its own mesh. Both leave a state file a
+// rank for each step that is compared:
+//   save_run:   states/step<k>/ for k = 0 (fresh), save_after - 1, save_after, ..., train_until
+//   resume_run: states/step<k>/ for k = save_after (right after the load), ..., train_until
+// and exit_rank<k>.json, progress_rank<k> in `records`.
+//
+// {"schema": 1, "phase": "save_run" | "resume_run", "case": NAME, "adapter": "torchao", "options":
+// {"wrap": "fsdp2"},
+//  "mesh": "dp4", "dims": [["dp", 4]], "device": "cpu", "settings": {"seed": 1, "init_seed": 1,
+//    "parameters": {"ffn.up": [512, 256]}, "param_dtype": "fp32",
+//    "optimizer": {"name": "adamw8bit", "profile": "torchao_eager", "lr": 0.001, "betas": [0.9,
+//    0.999], "eps": 1e-8,
+//                  "weight_decay": 0.01, "block": 256, "min_quantised_elements": 4096},
+//    "gradients": "order_free", "save_after": 3, "train_until": 6, "save_format": "dcp"},
+//  "save_mesh": "dp2", "checkpoint": "/abs/folder", "states": "/abs/folder", "records":
+//  "/abs/folder", "scenario_file": "/abs/x.py" or null, "faults": [{"name": "kill_rank", "rank": 1,
+//  "at": "step 4"}], "limit_s": 120}
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/case.h"
+
+namespace resumecheck {
+
+struct PhaseRequest {
+  std::string phase;  // "save_run" | "resume_run"
+  std::string case_name;
+  std::string adapter;
+  std::map<std::string, Value> options;
+  Mesh mesh;       // of this phase
+  Mesh save_mesh;  // of the save run (equal to mesh there)
+  std::string device = "cpu";
+  Settings settings;
+  std::uint64_t init_seed =
+      1;  // settings.seed in the save run, settings.seed + 1 in the resume run
+  std::filesystem::path checkpoint, states, records;
+  std::filesystem::path scenario_file;  // empty unless the scenario is a .py
+  std::vector<FaultSpec> faults;
+  double limit_seconds = 120;
+};
+
+PhaseRequest save_run_request(
+    const Case& c, const std::filesystem::path& folder);  // folder/{checkpoint,states,records}
+PhaseRequest resume_run_request(const Case& c, const std::filesystem::path& save_folder,
+                                const std::filesystem::path& folder);
+std::filesystem::path step_folder(const std::filesystem::path& states,
+                                  std::int64_t step);  // states/step<k>
+
+void write_phase_request(const std::filesystem::path& file, const PhaseRequest& request);
+PhaseRequest read_phase_request(
+    const std::filesystem::path& file);  // Error(harness) naming file and key
+
+}  // namespace resumecheck

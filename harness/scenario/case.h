@@ -1,0 +1,57 @@
+// A case is scenario x adapter x mesh pair (x environment pair). Its name is the filter, the JUnit
+// name, the ctest name and the argument of the repro command:
+// "adamw8bit/moments_survive_dp_shrink[torchao@torch-2.8,dp4->dp2]".
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/environment.h"
+#include "harness/scenario/expression.h"
+#include "harness/scenario/scenario.h"
+
+namespace resumecheck {
+
+struct Case {
+  std::shared_ptr<const Scenario> scenario;
+  std::string adapter;
+  std::optional<Environment> save_env;  // nothing for native adapters
+  std::optional<Environment> load_env;
+  Mesh from;
+  Mesh onto;
+  std::string device = "cpu";
+
+  std::string name() const;
+  std::string gtest_suite() const;  // "adamw8bit"
+  std::string gtest_name() const;   // "subject.rest" with - and : replaced by _
+  std::string slug() const;         // [a-z0-9._-] plus 8 hex digits of the name's digest
+  std::string save_key() const;     // cases with equal keys share one save run (scenario, adapter,
+                                    // save_env, from, device)
+  Facts facts() const;
+  bool native() const;
+};
+
+std::vector<Case> expand(const std::vector<Scenario>& scenarios,
+                         const std::vector<Environment>& environments);
+
+// What the person asked for. A pattern with an exact name matches that name first; otherwise only *
+// and ? are special. A pattern may leave out the brackets: it then matches every case of the
+// scenarios it matches.
+struct Selection {
+  std::vector<std::string> patterns;  // empty: every case
+  std::vector<std::string> labels;    // empty: any
+  std::vector<std::string> adapters;  // empty: any
+};
+bool matches(const Case& c, const Selection& selection);
+// Error(usage) where nothing matches ("no case matches 'x'; did you mean 'y'?").
+std::vector<Case> select(const std::vector<Case>& cases, const Selection& selection);
+
+// Nothing: this machine can run it. Otherwise the reason, as SKIP prints it.
+std::optional<std::string> why_not_runnable(const Case& c);
+
+// The known_broken entry whose expression holds for the case, if any.
+const KnownBroken* known_broken(const Case& c);
+
+}  // namespace resumecheck

@@ -1,0 +1,85 @@
+// A scenario is one TOML document that states a property of a resume, in one of three carriers
+// (.toml, the comment block of a .py, the comment block of a .cpp). The schema is strict: an
+// unknown key, a mesh that does not fit, an option that the adapter does not declare is an
+// Error(usage) naming file and line.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/scenario/mesh.h"
+#include "harness/scenario/settings.h"
+#include "harness/state/logical_state.h"
+
+namespace resumecheck {
+
+struct FaultSpec {  // a defect of the reference's save and load, or something that happens to a
+                    // rank
+  std::string name;
+  std::optional<int> rank;  // nothing: the fault's own default
+  std::string at;           // for rank faults: "save_run step 2", "save", "load", "step 5"
+};
+
+struct KnownBroken {
+  std::string when;  // expression
+  std::string symptom;
+  std::string origin;
+  std::string where;  // file:line, for messages
+};
+
+struct ResumePlan {
+  Mesh from;
+  std::vector<Mesh> onto;
+  std::string
+      save_env;  // "" = any environment; with load_env: saved under one, loaded under the other
+  std::string load_env;
+};
+
+struct Scenario {
+  std::string
+      name;  // "adamw8bit/moments_survive_mesh_change": path below scenarios/ without its ending
+  std::filesystem::path file;
+  std::string carrier;  // "toml" | "py" | "cpp"
+  std::string summary;
+  std::vector<std::string> origin;
+  std::vector<std::string> labels;
+  std::vector<std::string> adapters;
+  std::map<std::string, std::map<std::string, Value>>
+      adapter_options;  // adapter -> option -> value
+  Settings settings;
+  std::vector<ResumePlan> resumes;
+  std::vector<std::string> parts;    // compare.parts
+  std::vector<std::string> oracles;  // after_load, trajectory, golden
+  std::vector<FaultSpec> faults;
+  std::vector<KnownBroken> known_broken;
+  std::vector<std::string> requirements;  // requires[]
+};
+
+// `name_root`: the folder below which the path is the name; a file outside it is named by its own
+// stem, "stem/stem"-less: "mine/train.py" given on the command line is scenario "train".
+Scenario read_scenario(const std::filesystem::path& file, const std::filesystem::path& name_root);
+
+// Every scenario below a folder, sorted by name. A file that is neither a scenario nor known is an
+// error, so that no scenario can be left out by a misspelt ending.
+std::vector<Scenario> read_scenarios(const std::filesystem::path& root);
+
+// What the core program knows of each adapter without starting it (native or python, options, save
+// formats, parts).
+struct AdapterDeclaration {
+  std::string name;
+  bool native = false;  // runs in resumecheck-mpi
+  std::string package;  // a Python adapter runs in environments that have this package; "" = any
+  std::map<std::string, std::vector<std::string>>
+      options;                            // option -> allowed values (empty list: any)
+  std::vector<std::string> save_formats;  // the first is the default
+  std::vector<std::string> parts;
+  std::vector<std::string> mesh_dims;
+};
+const std::vector<AdapterDeclaration>& adapter_declarations();
+const AdapterDeclaration& adapter_declaration(
+    std::string_view name);  // Error(usage) for an unknown one
+
+}  // namespace resumecheck

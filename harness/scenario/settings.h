@@ -1,0 +1,38 @@
+// What a run computes, independent of who computes it and on which mesh: the same settings go to
+// the reference and, as JSON, to every Python adapter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/state/box.h"
+
+namespace resumecheck {
+
+struct Settings {
+  std::uint64_t seed = 1;
+  std::vector<std::pair<std::string, Shape>>
+      parameters;                    // as written; ordinals follow bytewise FQN order
+  std::string param_dtype = "fp32";  // fp32 | bf16
+
+  struct Optimizer {
+    std::string name = "adamw8bit";
+    std::string profile = "canonical";  // canonical | torchao_eager
+    double lr = 1e-3;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double eps = 1e-8;
+    double weight_decay = 0.01;
+    std::int64_t block = 256;
+    std::int64_t min_quantised_elements = 4096;
+  } optimizer;
+
+  std::string gradients = "order_free";
+  std::int64_t save_after = 3;   // steps before the save
+  std::int64_t train_until = 6;  // last step of both runs
+  std::string save_format = "native";
+};
+
+}  // namespace resumecheck

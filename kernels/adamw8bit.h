@@ -1,0 +1,103 @@
+// The 8-bit AdamW step in fp32 arithmetic that no device, instruction set or thread count can
+// change. Blocks run over the whole flattened parameter; a rank holds a contiguous run of it, so at
+// most its first and last block are cut by a shard boundary, and those take their absmax from every
+// rank that touches them before they can be quantised.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace resumecheck::kernels {
+
+enum class Profile { canonical, torchao_eager };
+enum class Isa { baseline, avx2, avx512 };
+enum class ParamType { fp32, bf16 };
+
+Isa best_isa();                     // of this machine, read once
+std::vector<Isa> available_isas();  // baseline first
+const char* name_of(Isa isa);
+
+struct AdamWSettings {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  Profile profile = Profile::canonical;
+};
+
+// Everything that is computed once a step, on the host, by the profile's rule.
+struct StepScalars {
+  float lr = 0, decay = 0;         // decay = lr * weight_decay
+  float weight1 = 0, weight2 = 0;  // 1 - beta, in double, then rounded
+  float bias1 = 0, bias2_sqrt = 0;
+  float eps = 0;
+};
+StepScalars step_scalars(const AdamWSettings& settings, std::int64_t step);  // step is 1-based
+
+using Codebook = std::array<float, 256>;
+const Codebook& signed_codebook();    // moment1
+const Codebook& unsigned_codebook();  // moment2
+
+// A rank's contiguous run [first, first + count) of a flattened parameter of `whole` elements. All
+// pointers are to the run's own storage; scale has one entry for each block the run touches, in
+// order.
+struct QuantisedRun {
+  std::int64_t first = 0, count = 0, whole = 0, block = 256;
+  ParamType type = ParamType::fp32;
+  void* param = nullptr;           // [count], fp32 or bf16 bits
+  const void* grad = nullptr;      // [count], the parameters' type
+  std::uint8_t* codes1 = nullptr;  // [count]
+  std::uint8_t* codes2 = nullptr;
+  float* scale1 = nullptr;  // [blocks touched]
+  float* scale2 = nullptr;
+  const float* codebook1 = nullptr;  // [256] fp32, sorted
+  const float* codebook2 = nullptr;
+};
+std::int64_t first_block(const QuantisedRun& run);
+std::int64_t blocks_touched(const QuantisedRun& run);  // 0 for an empty run
+
+// A block of which the run holds only a part: its new moments wait here, in fp32, for the absmax of
+// the whole block.
+struct CutBlock {
+  std::int64_t block = 0;               // index in the whole parameter
+  std::int64_t begin = 0;               // offset of its first element within the run
+  std::vector<float> moment1, moment2;  // [elements of the block in this run]
+  std::uint32_t absmax1 = 0,
+                absmax2 = 0;  // bits without sign, integer maximum: over this run's part at first;
+                              // the caller replaces them by the maximum over all ranks
+};
+
+// Updates every parameter of the run and requantises every whole block. The cut blocks (at most
+// two) are returned.
+std::vector<CutBlock> adamw8bit_update(const QuantisedRun& run, const StepScalars& scalars,
+                                       Profile profile, Isa isa);
+// Requantises one cut block once absmax1 and absmax2 cover all its ranks.
+void adamw8bit_finish(const QuantisedRun& run, const CutBlock& cut, Isa isa);
+
+// The same step with unquantised moments (fp32, or the parameters' type in the torchao profiles).
+struct PlainRun {
+  std::int64_t count = 0;
+  ParamType type = ParamType::fp32;
+  ParamType moment_type = ParamType::fp32;
+  void* param = nullptr;
+  const void* grad = nullptr;
+  void* moment1 = nullptr;
+  void* moment2 = nullptr;
+};
+void adamw_update(const PlainRun& run, const StepScalars& scalars, Profile profile, Isa isa);
+
+// values [count] from codes and scales, and back; first/whole/block place the run on the block grid
+// as above.
+void dequantise(const std::uint8_t* codes, const float* scale, const float* codebook,
+                std::int64_t first, std::int64_t count, std::int64_t block, float* values, Isa isa);
+// Blocks of a whole, uncut tensor; the last may be short. absmax by integer maximum of the bits
+// without sign.
+void quantise(const float* values, std::int64_t count, std::int64_t block, const float* codebook,
+              std::uint8_t* codes, float* scale, Isa isa);
+
+// On a CUDA device, through host buffers (copies both ways): equal bits to the host build. Present
+// in programs that link the CUDA objects; elsewhere device_count() is 0 and the others must not be
+// called.
+int device_count();
+std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun& run,
+                                                 const StepScalars& scalars, Profile profile);
+
+}  // namespace resumecheck::kernels
