@@ -2,6 +2,7 @@
 // gives the symptom; the others, which only waited for it, do not.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
