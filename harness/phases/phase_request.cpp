@@ -1,0 +1,253 @@
+// What a rank is told must be complete and unambiguous: whatever a rank would have to default, two
+// implementations (C++ and Python) would sooner or later default differently. So defaults are
+// resolved here, a key that is missing or mistyped is an error that names it, and faults go only to
+// the phase in which they are to happen.
+#include "harness/phases/phase_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/phases/fault.h"
+#include "harness/state/error.h"
+#include "harness/state/file.h"
+
+namespace resumecheck {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+Json to_json(const Value& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+Value value_of(const Json& json) {
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number()) return json.get<double>();
+  return json.get<std::string>();
+}
+
+Json to_json(const Settings& settings, std::uint64_t init_seed) {
+  Json parameters = Json::object();
+  for (const auto& [name, shape] : settings.parameters) parameters[name] = shape;
+  const Settings::Optimizer& optimizer = settings.optimizer;
+  return {{"seed", settings.seed},
+          {"init_seed", init_seed},
+          {"parameters", parameters},
+          {"param_dtype", settings.param_dtype},
+          {"optimizer",
+           {{"name", optimizer.name},
+            {"profile", optimizer.profile},
+            {"lr", optimizer.lr},
+            {"betas", {optimizer.beta1, optimizer.beta2}},
+            {"eps", optimizer.eps},
+            {"weight_decay", optimizer.weight_decay},
+            {"block", optimizer.block},
+            {"min_quantised_elements", optimizer.min_quantised_elements}}},
+          {"gradients", settings.gradients},
+          {"save_after", settings.save_after},
+          {"train_until", settings.train_until},
+          {"save_format", settings.save_format}};
+}
+
+// Reads an object's keys and remembers the path to each, so that a mistake is named in full.
+class Reader {
+ public:
+  Reader(const fs::path& file, const Json& json, std::string place)
+      : file_(file), json_(json), place_(std::move(place)) {
+    if (!json.is_object()) {
+      throw Error(Error::Kind::harness, file.string(),
+                  (place_.empty() ? "it" : place_) + " is not a JSON object");
+    }
+  }
+
+  const Json& raw(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) throw wrong(key, "is missing");
+    return *found;
+  }
+
+  template <typename T>
+  T get(const char* key) const {
+    try {
+      return raw(key).get<T>();
+    } catch (const nlohmann::json::exception& problem) {
+      throw wrong(key, fmt::format("has the wrong type ({})", problem.what()));
+    }
+  }
+
+  Reader object(const char* key) const { return {file_, raw(key), path(key)}; }
+
+  Error wrong(const char* key, const std::string& what) const {
+    return Error(Error::Kind::harness, file_.string(), fmt::format("key {} {}", path(key), what),
+                 "a phase request is written by resumecheck of the same version");
+  }
+
+ private:
+  std::string path(const char* key) const { return place_.empty() ? key : place_ + "." + key; }
+
+  const fs::path& file_;
+  const Json& json_;
+  std::string place_;
+};
+
+Settings read_settings(const Reader& reader) {
+  Settings settings;
+  settings.seed = reader.get<std::uint64_t>("seed");
+  for (const auto& [name, shape] : reader.raw("parameters").items()) {
+    settings.parameters.emplace_back(name, shape.get<Shape>());
+  }
+  settings.param_dtype = reader.get<std::string>("param_dtype");
+  const Reader optimizer = reader.object("optimizer");
+  settings.optimizer.name = optimizer.get<std::string>("name");
+  settings.optimizer.profile = optimizer.get<std::string>("profile");
+  settings.optimizer.lr = optimizer.get<double>("lr");
+  const auto betas = optimizer.get<std::vector<double>>("betas");
+  if (betas.size() != 2) throw optimizer.wrong("betas", "needs two numbers");
+  settings.optimizer.beta1 = betas[0];
+  settings.optimizer.beta2 = betas[1];
+  settings.optimizer.eps = optimizer.get<double>("eps");
+  settings.optimizer.weight_decay = optimizer.get<double>("weight_decay");
+  settings.optimizer.block = optimizer.get<std::int64_t>("block");
+  settings.optimizer.min_quantised_elements = optimizer.get<std::int64_t>("min_quantised_elements");
+  settings.gradients = reader.get<std::string>("gradients");
+  settings.save_after = reader.get<std::int64_t>("save_after");
+  settings.train_until = reader.get<std::int64_t>("train_until");
+  settings.save_format = reader.get<std::string>("save_format");
+  return settings;
+}
+
+PhaseRequest parse(const fs::path& file, const Json& json) {
+  const Reader reader(file, json, "");
+  if (reader.get<int>("schema") != 1) throw reader.wrong("schema", "is not 1");
+  PhaseRequest request;
+  request.phase = reader.get<std::string>("phase");
+  if (request.phase != "save_run" && request.phase != "resume_run") {
+    throw reader.wrong("phase", "is neither save_run nor resume_run");
+  }
+  request.case_name = reader.get<std::string>("case");
+  request.adapter = reader.get<std::string>("adapter");
+  for (const auto& [name, value] : reader.raw("options").items()) {
+    request.options[name] = value_of(value);
+  }
+  request.mesh = Mesh::parse(reader.get<std::string>("mesh"));
+  request.save_mesh = Mesh::parse(reader.get<std::string>("save_mesh"));
+  request.device = reader.get<std::string>("device");
+  const Reader settings = reader.object("settings");
+  request.settings = read_settings(settings);
+  request.init_seed = settings.get<std::uint64_t>("init_seed");
+  request.checkpoint = reader.get<std::string>("checkpoint");
+  request.states = reader.get<std::string>("states");
+  request.records = reader.get<std::string>("records");
+  if (const Json& scenario = reader.raw("scenario_file"); scenario.is_string()) {
+    request.scenario_file = scenario.get<std::string>();
+  }
+  for (const Json& fault : reader.raw("faults")) {
+    const Reader one(file, fault, "faults");
+    FaultSpec spec{one.get<std::string>("name"), std::nullopt, one.get<std::string>("at")};
+    if (const Json& rank = one.raw("rank"); rank.is_number()) spec.rank = rank.get<int>();
+    request.faults.push_back(spec);
+  }
+  request.limit_seconds = reader.get<double>("limit_s");
+  return request;
+}
+
+// A scenario that names no format leaves the settings' default, which an adapter may not have.
+std::string save_format(const Case& c) {
+  const auto& formats = adapter_declaration(c.adapter).save_formats;
+  const std::string& wanted = c.scenario->settings.save_format;
+  const bool has_it = std::find(formats.begin(), formats.end(), wanted) != formats.end();
+  return has_it || formats.empty() ? wanted : formats.front();
+}
+
+PhaseRequest common_request(const Case& c, const std::string& phase, const Mesh& mesh) {
+  const Scenario& scenario = *c.scenario;
+  PhaseRequest request;
+  request.phase = phase;
+  request.case_name = c.name();
+  request.adapter = c.adapter;
+  if (const auto found = scenario.adapter_options.find(c.adapter);
+      found != scenario.adapter_options.end()) {
+    request.options = found->second;
+  }
+  request.mesh = mesh;
+  request.save_mesh = c.from;
+  request.device = c.device;
+  request.settings = scenario.settings;
+  request.settings.save_format = save_format(c);
+  if (scenario.carrier == "py") request.scenario_file = fs::absolute(scenario.file);
+  request.faults = faults_of_phase(scenario.faults, phase, mesh, request.settings);
+  return request;
+}
+
+}  // namespace
+
+PhaseRequest save_run_request(const Case& c, const fs::path& folder) {
+  PhaseRequest request = common_request(c, "save_run", c.from);
+  request.init_seed = request.settings.seed;
+  request.checkpoint = fs::absolute(folder / "checkpoint");
+  request.states = fs::absolute(folder / "states");
+  request.records = fs::absolute(folder / "records");
+  return request;
+}
+
+PhaseRequest resume_run_request(const Case& c, const fs::path& save_folder,
+                                const fs::path& folder) {
+  PhaseRequest request = common_request(c, "resume_run", c.onto);
+  request.init_seed = request.settings.seed + 1;
+  request.checkpoint = fs::absolute(save_folder / "checkpoint");
+  request.states = fs::absolute(folder / "states");
+  request.records = fs::absolute(folder / "records");
+  return request;
+}
+
+fs::path step_folder(const fs::path& states, std::int64_t step) {
+  return states / fmt::format("step{}", step);
+}
+
+void write_phase_request(const fs::path& file, const PhaseRequest& request) {
+  Json dims = Json::array();
+  for (const MeshDim& dim : request.mesh.dims()) dims.push_back({dim.name, dim.size});
+  Json options = Json::object();
+  for (const auto& [name, value] : request.options) options[name] = to_json(value);
+  Json faults = Json::array();
+  for (const FaultSpec& fault : request.faults) {
+    faults.push_back({{"name", fault.name},
+                      {"rank", fault.rank ? Json(*fault.rank) : Json(nullptr)},
+                      {"at", fault.at}});
+  }
+  const Json json = {
+      {"schema", 1},
+      {"phase", request.phase},
+      {"case", request.case_name},
+      {"adapter", request.adapter},
+      {"options", options},
+      {"mesh", request.mesh.text()},
+      {"dims", dims},
+      {"device", request.device},
+      {"settings", to_json(request.settings, request.init_seed)},
+      {"save_mesh", request.save_mesh.text()},
+      {"checkpoint", request.checkpoint.string()},
+      {"states", request.states.string()},
+      {"records", request.records.string()},
+      {"scenario_file",
+       request.scenario_file.empty() ? Json(nullptr) : Json(request.scenario_file.string())},
+      {"faults", faults},
+      {"limit_s", request.limit_seconds}};
+  write_file(file, json.dump(1) + "\n");
+}
+
+PhaseRequest read_phase_request(const fs::path& file) {
+  const std::string text = read_file(file);
+  try {
+    return parse(file, Json::parse(text));
+  } catch (const nlohmann::json::exception& problem) {
+    throw Error(Error::Kind::harness, file.string(),
+                fmt::format("is no phase request: {}", problem.what()));
+  }
+}
+
+}  // namespace resumecheck
