@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +15,10 @@ namespace resumecheck {
 
 using Shape = std::vector<std::int64_t>;
 
-std::int64_t element_count(const Shape& shape);  // 1 for a 0-dimensional tensor
-std::string to_text(const Shape& shape);         // "[512, 256]"
+// 1 for a 0-dimensional tensor; throws Error(harness) where it exceeds 63 bits or a size is
+// negative.
+std::int64_t element_count(const Shape& shape);
+std::string to_text(const Shape& shape);  // "[512, 256]"
 
 class Box {
  public:
@@ -44,8 +47,20 @@ std::string to_text(const Box& box);  // "[128:256, 0:64]"
 void copy_region(const Box& region, const Box& from_box, std::span<const std::byte> from,
                  const Box& onto_box, std::span<std::byte> onto, std::size_t element_size);
 
-// Calls visit(flat_index_in_box, flat_index_in_tensor, run_length) for each contiguous row run of
-// the box, in order. (A template in box.h, or a std::function: the implementer chooses; used by
-// compare and diagnosis.)
+// Row runs: the longest stretches of `region` that are contiguous in both boxes, in row-major order
+// of the region, as flat element indices into each box. region must lie in both.
+using RunVisitor =
+    std::function<void(std::int64_t in_first, std::int64_t in_second, std::int64_t length)>;
+void for_each_run(const Box& region, const Box& first, const Box& second, const RunVisitor& visit);
+
+// The same against the whole tensor: visit(flat_index_in_box, flat_index_in_tensor, run_length).
+void for_each_run(const Box& box, const Shape& global, const RunVisitor& visit);
+
+// Flat index of the region's first element in a row-major buffer that holds `box`.
+std::int64_t first_index(const Box& region, const Box& box);
+
+// `box` without `hole`, as disjoint boxes: {box} where they share nothing, nothing where hole
+// covers it.
+std::vector<Box> difference(const Box& box, const Box& hole);
 
 }  // namespace resumecheck

@@ -2,6 +2,7 @@
 // the progress file beside it (progress_rank<k>, one line) says where it was last seen.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -46,6 +46,9 @@ struct LogicalState {
   std::map<std::string, Value> values;
 };
 
+// The part a value belongs to: the text before its first "/" ("lr/0" -> "lr").
+std::string value_part(std::string_view value_name);
+
 // Does a selector from [compare] parts choose this part? A name selects itself and its children:
 // "moment1" selects "moment1.codes" and "moment1.values"; "moment1.codes" selects only itself.
 bool selects(std::string_view selector, std::string_view part);
