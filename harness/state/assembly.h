@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct AssembledState {
   LogicalState state;
   std::string mesh;
   int world = 1;
-  std::map<TensorKey, std::vector<HeldBox>> holders;  // by rank, then as given
+  std::map<TensorKey, std::vector<HeldBox>> holders;  // by rank, then as given; no empty boxes
 };
 
 struct AssemblyProblem {
@@ -33,7 +34,7 @@ struct AssemblyProblem {
 };
 
 struct Assembly {
-  AssembledState assembled;
+  AssembledState assembled;               // without the tensors that have a hole
   std::vector<AssemblyProblem> problems;  // empty: the state is whole
 };
 

@@ -4,6 +4,8 @@
 // {"schema": 1, "rank": k, "world": n, "mesh": "dp4", "coordinates": {"dp": 2}, "step": 3,
 //  "tensors": {KEY: {"name": FQN, "part": PART, "dtype": D, "global_shape": [...], "offsets":
 //  [...], "shape": [...], "block": 256}}, "values": {NAME: scalar or string}}
+// A number that JSON has no word for is {"nonfinite": "nan" | "inf" | "-inf"}. KEY is
+// "<name>/<part>", or "<name>/<part>/<k>" where a rank holds several boxes of one tensor.
 #pragma once
 
 #include <cstdint>
