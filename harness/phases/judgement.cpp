@@ -1,0 +1,466 @@
+// The order of the questions is the contract: a state that is already wrong after the load explains
+// a crash three steps later, and a golden says nothing of a resume that did not get so far. What a
+// question before has not settled is never guessed at: an oracle that was not reached says so, and
+// a pass is looked at once more for whether it could have failed at all.
+#include "harness/phases/judgement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/compare/vacuity.h"
+#include "harness/phases/golden.h"
+#include "harness/state/digest.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPass = "pass";
+constexpr const char* kFail = "fail";
+constexpr const char* kNotReached = "not_reached";
+constexpr const char* kNotApplicable = "not_applicable";
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char letter : text) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+bool is_step(const std::string& phase) { return phase.rfind("step ", 0) == 0; }
+
+// Into failed_at's words: a rank that failed before its first phase was building what it was to
+// train, which in a resume is part of loading.
+std::string failed_at_of(const PhaseOutcome& outcome, bool saving) {
+  const std::string at = outcome.failed_at();
+  if (at == "save" || at == "load" || is_step(at) || at.rfind("save_run step ", 0) == 0) return at;
+  return saving ? "save_run step 0" : "load";
+}
+
+// ---- what differs, in one line -------------------------------------------------------------
+
+std::string family(const std::string& part) { return part.substr(0, part.find('.')); }
+
+// A moment that is codes on one side and plain values on the other is one mistake, not two.
+std::optional<std::string> storage_width(const Comparison& comparison) {
+  for (const Difference& missing : comparison.differences) {
+    if (missing.kind != Difference::Kind::missing) continue;
+    for (const Difference& extra : comparison.differences) {
+      if (extra.kind == Difference::Kind::extra && extra.key.name == missing.key.name &&
+          family(extra.key.part) == family(missing.key.part)) {
+        const bool quantised = extra.key.part != family(extra.key.part) + ".values";
+        return fmt::format("storage width of {} of {} changed: {}", family(missing.key.part),
+                           missing.key.name,
+                           quantised ? "unquantised at the save, quantised now"
+                                     : "quantised at the save, unquantised now");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe(const Difference& d) {
+  const std::string subject = d.key.part == "value" ? d.key.name : to_text(d.key);
+  switch (d.kind) {
+    case Difference::Kind::missing:
+      return subject + " is missing";
+    case Difference::Kind::extra:
+      return subject + " was not there before";
+    case Difference::Kind::dtype:
+      return fmt::format("dtype of {}: want {}, got {}", subject, d.want, d.got);
+    case Difference::Kind::shape:
+      return fmt::format("shape of {}: want {}, got {}", subject, d.want, d.got);
+    case Difference::Kind::block:
+      return fmt::format("block size of {}: want {}, got {}", subject, d.want, d.got);
+    case Difference::Kind::value:
+      return fmt::format("{}: want {}, got {}", subject, d.want, d.got);
+    case Difference::Kind::bytes:
+      break;
+  }
+  if (d.blocks > 0) {
+    return fmt::format("{}: {} of {} blocks differ; first is block {}", subject, d.differing_blocks,
+                       d.blocks, d.first_block);
+  }
+  return fmt::format("{}: {} of {} elements differ; first is element {}", subject, d.differing,
+                     d.elements, d.first_index);
+}
+
+std::string symptom_of(const Comparison& comparison) {
+  if (const auto width = storage_width(comparison)) return *width;
+  return describe(comparison.differences.front());
+}
+
+// ---- who holds an element ------------------------------------------------------------------
+
+bool holds(const Box& box, const Shape& shape, std::int64_t index) {
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    const std::int64_t at = index % shape[dim];
+    index /= shape[dim];
+    if (at < box.offsets()[dim] || at >= box.offsets()[dim] + box.sizes()[dim]) return false;
+  }
+  return true;
+}
+
+std::string holder(const AssembledState& side, const Difference& difference, const char* verb) {
+  const auto boxes = side.holders.find(difference.key);
+  const auto tensor = side.state.tensors.find(difference.key);
+  if (boxes == side.holders.end() || tensor == side.state.tensors.end()) return "";
+  std::set<int> ranks;
+  for (const HeldBox& held : boxes->second) {
+    if (held.box.offsets().size() != tensor->second.shape.size()) continue;
+    if (holds(held.box, tensor->second.shape, std::max<std::int64_t>(difference.first_index, 0))) {
+      ranks.insert(held.rank);
+    }
+  }
+  if (ranks.empty()) return "";
+  return fmt::format("{} by rank{} {} of {}", verb, ranks.size() > 1 ? "s" : "",
+                     fmt::join(ranks, ", "), side.mesh);
+}
+
+// ---- the questions, in order ---------------------------------------------------------------
+
+class Judgement {
+ public:
+  Judgement(const Case& c, const Phases& phases, const fs::path& root, const fs::path& artifacts)
+      : case_(c),
+        phases_(phases),
+        root_(root),
+        artifacts_(artifacts),
+        settings_(phases.save_request.settings) {}
+
+  CaseResult judge();
+
+ private:
+  void describe_case();
+  bool harness_failed(const PhaseOutcome& outcome, const char* phase);
+  bool save_run_failed();
+  bool load_failed();
+  bool after_load_differs();
+  bool trajectory_differs();
+  bool resume_failed_later();
+  bool golden_differs();
+  bool golden_differs(const Golden& golden, bool saved, std::int64_t step);
+  bool vacuous();
+  void mark_known_broken();
+
+  bool asked(const char* oracle) const {
+    const auto& oracles = case_.scenario->oracles;
+    return std::find(oracles.begin(), oracles.end(), oracle) != oracles.end();
+  }
+  void fail(const std::string& failed_at, const std::string& symptom) {
+    result_.verdict = Verdict::fail;
+    result_.failed_at = failed_at;
+    result_.symptom = symptom;
+  }
+  void cannot_judge(const std::string& reason) {
+    result_.verdict = Verdict::error;
+    result_.reason = reason;
+  }
+  const Assembly& saved(std::int64_t step) { return read(true, step); }
+  const Assembly& resumed(std::int64_t step) { return read(false, step); }
+  const Assembly& read(bool saved, std::int64_t step);
+  bool broken(const Assembly& assembly, const std::string& failed_at);
+  bool differs(std::int64_t step, const std::string& failed_at, const char* oracle);
+  void explain(const Comparison& comparison, std::int64_t step, bool at_load);
+  std::int64_t last_resumed_step() const;
+
+  const Case& case_;
+  const Phases& phases_;
+  const fs::path& root_;
+  const fs::path& artifacts_;
+  const Settings& settings_;
+  std::map<std::pair<bool, std::int64_t>, Assembly> states_;
+  CaseResult result_;
+};
+
+EnvironmentRecord record_of(const Environment& environment, const PhaseOutcome& outcome) {
+  return {environment.name, environment.packages.empty() ? outcome.versions : environment.packages};
+}
+
+void add_notes(const PhaseOutcome& outcome, std::vector<std::string>& notes) {
+  for (const RankEnd& end : outcome.ranks) {
+    if (!end.record) continue;
+    for (const std::string& note : end.record->notes) {
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    }
+  }
+}
+
+void Judgement::describe_case() {
+  const PhaseOutcome& last = phases_.resume ? *phases_.resume : phases_.save;
+  result_.name = case_.name();
+  result_.scenario = case_.scenario->name;
+  result_.adapter = case_.adapter;
+  if (case_.save_env) result_.save_environment = record_of(*case_.save_env, phases_.save);
+  if (case_.load_env) result_.load_environment = record_of(*case_.load_env, last);
+  result_.from = case_.from.text();
+  result_.onto = case_.onto.text();
+  result_.device = case_.device;
+  result_.process = last.process;
+  result_.transport = last.transport;
+  result_.seconds = phases_.save.seconds + (phases_.resume ? phases_.resume->seconds : 0);
+  result_.again = "resumecheck run " + shell_quoted(case_.name());
+  std::set<std::string> stand_ins(phases_.save.stand_ins.begin(), phases_.save.stand_ins.end());
+  stand_ins.insert(last.stand_ins.begin(), last.stand_ins.end());
+  result_.stand_ins.assign(stand_ins.begin(), stand_ins.end());
+  add_notes(phases_.save, result_.notes);
+  if (phases_.resume) add_notes(*phases_.resume, result_.notes);
+  for (const char* oracle : {"after_load", "trajectory", "golden"}) {
+    result_.oracles[oracle] = asked(oracle) ? kNotReached : kNotApplicable;
+  }
+}
+
+bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
+  if (!outcome.launch_problem.empty()) {
+    cannot_judge(fmt::format("{}: {}", phase, outcome.launch_problem));
+    return true;
+  }
+  if (outcome.harness_timeout) {
+    result_.verdict = Verdict::timeout;
+    result_.reason = fmt::format("{}: the ranks had not begun within the time limit", phase);
+    return true;
+  }
+  return false;
+}
+
+bool Judgement::save_run_failed() {
+  if (phases_.save.ok()) return false;
+  fail(failed_at_of(phases_.save, true), phases_.save.symptom());
+  return true;
+}
+
+bool Judgement::load_failed() {
+  if (!phases_.resume) {
+    cannot_judge("the resume run was never started");
+    return true;
+  }
+  if (phases_.resume->ok()) return false;
+  const std::string at = failed_at_of(*phases_.resume, false);
+  if (is_step(at)) return false;
+  fail(at, phases_.resume->symptom());
+  return true;
+}
+
+const Assembly& Judgement::read(bool saved, std::int64_t step) {
+  const auto known = states_.find({saved, step});
+  if (known != states_.end()) return known->second;
+  const PhaseRequest& request = saved ? phases_.save_request : phases_.resume_request;
+  const fs::path folder = step_folder(request.states, step);
+  Assembly assembly = read_states(folder, request.mesh.world());
+  for (const AssemblyProblem& problem : assembly.problems) {
+    if (problem.kind == AssemblyProblem::Kind::rank_missing) {
+      throw Error(Error::Kind::harness, folder.string(), problem.message,
+                  "the rank said that all went well: its adapter must write this state");
+    }
+  }
+  return states_.emplace(std::make_pair(saved, step), std::move(assembly)).first->second;
+}
+
+// Ranks of one run that contradict each other, or leave a hole.
+bool Judgement::broken(const Assembly& assembly, const std::string& failed_at) {
+  for (const AssemblyProblem& problem : assembly.problems) {
+    if (!selects(case_.scenario->parts, problem.key.part)) continue;
+    fail(failed_at, problem.message);
+    return true;
+  }
+  return false;
+}
+
+void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at_load) {
+  const AssembledState& want = saved(step).assembled;
+  const AssembledState& got = resumed(step).assembled;
+  const Difference& first = comparison.differences.front();
+  result_.first_difference = first;
+  result_.parts = comparison.parts;
+  for (const std::string& line :
+       {holder(want, first, at_load ? "saved" : "continued"), holder(got, first, "held")}) {
+    if (!line.empty()) result_.holders.push_back(line);
+  }
+  Evidence evidence;
+  evidence.want = &want;
+  evidence.got = &got;
+  evidence.one_step_before = &saved(step - 1).assembled;
+  evidence.fresh = &saved(0).assembled.state;
+  evidence.param_dtype = settings_.param_dtype;
+  result_.diagnosis = diagnose(comparison, evidence);
+  result_.want_file = (artifacts_ / "want.safetensors").string();
+  result_.got_file = (artifacts_ / "got.safetensors").string();
+  fs::create_directories(artifacts_);
+  write_logical_state(result_.want_file, want.state);
+  write_logical_state(result_.got_file, got.state);
+}
+
+bool Judgement::differs(std::int64_t step, const std::string& failed_at, const char* oracle) {
+  result_.oracles[oracle] = kFail;
+  if (broken(saved(step), fmt::format("save_run step {}", step))) return true;
+  if (broken(resumed(step), failed_at)) return true;
+  const Comparison comparison =
+      compare(saved(step).assembled.state, resumed(step).assembled.state, case_.scenario->parts);
+  result_.compared_tensors += comparison.tensors;
+  result_.compared_bytes += comparison.bytes;
+  if (comparison.same()) {
+    if (failed_at == "after_load") result_.parts = comparison.parts;
+    result_.oracles[oracle] = kPass;
+    return false;
+  }
+  fail(failed_at, symptom_of(comparison));
+  explain(comparison, step, failed_at == "after_load");
+  return true;
+}
+
+bool Judgement::after_load_differs() {
+  return asked("after_load") && differs(settings_.save_after, "after_load", "after_load");
+}
+
+// The last step whose state the resumed run left: all of them, or those before the one it failed.
+std::int64_t Judgement::last_resumed_step() const {
+  if (phases_.resume->ok()) return settings_.train_until;
+  const std::string at = failed_at_of(*phases_.resume, false);
+  return std::min<std::int64_t>(std::atoll(at.c_str() + 5) - 1, settings_.train_until);
+}
+
+bool Judgement::trajectory_differs() {
+  if (!asked("trajectory")) return false;
+  for (std::int64_t step = settings_.save_after + 1; step <= last_resumed_step(); ++step) {
+    if (differs(step, fmt::format("step {}", step), "trajectory")) return true;
+  }
+  return false;
+}
+
+bool Judgement::resume_failed_later() {
+  if (phases_.resume->ok()) return false;
+  if (asked("trajectory")) result_.oracles["trajectory"] = kFail;
+  fail(failed_at_of(*phases_.resume, false), phases_.resume->symptom());
+  return true;
+}
+
+bool Judgement::golden_differs(const Golden& golden, bool of_save_run, std::int64_t step) {
+  const auto wanted = golden.steps.find(step);
+  if (wanted == golden.steps.end()) return false;
+  const LogicalState& state = read(of_save_run, step).assembled.state;
+  for (const auto& [key, tensor] : wanted->second) {
+    if (!selects(case_.scenario->parts, key.part)) continue;
+    const char* run = of_save_run ? "save run" : "resumed run";
+    const auto found = state.tensors.find(key);
+    ++result_.compared_tensors;
+    if (found == state.tensors.end()) {
+      fail("golden", fmt::format("{} is missing at step {} of the {}", to_text(key), step, run));
+    } else if (name_of(found->second.dtype) != tensor.dtype ||
+               found->second.shape != tensor.shape) {
+      fail("golden", fmt::format("{} at step {} of the {}: want {} {}, got {} {}", to_text(key),
+                                 step, run, tensor.dtype, to_text(tensor.shape),
+                                 name_of(found->second.dtype), to_text(found->second.shape)));
+    } else if (digest(found->second) != tensor.digest) {
+      fail("golden",
+           fmt::format("{} differs from the golden at step {} of the {}", to_text(key), step, run));
+    } else {
+      continue;
+    }
+    fs::create_directories(artifacts_);
+    result_.got_file = (artifacts_ / "got.safetensors").string();
+    write_logical_state(result_.got_file, state);
+    result_.notes.push_back("golden: " + golden.file.string());
+    return true;
+  }
+  return false;
+}
+
+bool Judgement::golden_differs() {
+  if (!asked("golden")) return false;
+  const std::string& scenario = case_.scenario->name;
+  const auto golden = read_golden(root_, *case_.scenario);
+  if (!golden) {
+    cannot_judge(fmt::format("{}: no golden; make it with `resumecheck golden update {}`",
+                             golden_file(root_, scenario).string(), shell_quoted(scenario)));
+    return true;
+  }
+  result_.golden = golden->digest;
+  result_.oracles["golden"] = kFail;
+  const std::int64_t before = result_.compared_tensors;
+  for (std::int64_t step = settings_.save_after; step <= settings_.train_until; ++step) {
+    if (golden_differs(*golden, true, step) || golden_differs(*golden, false, step)) return true;
+  }
+  if (result_.compared_tensors == before) {
+    cannot_judge(
+        fmt::format("{}: holds nothing that this case compares; make it anew with "
+                    "`resumecheck golden update {}`",
+                    golden->file.string(), shell_quoted(scenario)));
+    return true;
+  }
+  result_.oracles["golden"] = kPass;
+  return false;
+}
+
+bool Judgement::vacuous() {
+  VacuityEvidence evidence;
+  evidence.fresh = &saved(0).assembled;
+  evidence.at_save = &saved(settings_.save_after).assembled;
+  evidence.after_load = &resumed(settings_.save_after).assembled;
+  evidence.at_end = &saved(settings_.train_until).assembled;
+  evidence.resumed_end = &resumed(settings_.train_until).assembled;
+  evidence.mesh_changed = !(case_.from == case_.onto);
+  evidence.same_storage = phases_.save_request.states == phases_.resume_request.states;
+  evidence.parts = case_.scenario->parts;
+  evidence.compared_tensors = result_.compared_tensors;
+  const auto reason = why_vacuous(evidence);
+  if (!reason) return false;
+  result_.verdict = Verdict::vacuous;
+  result_.reason = *reason;
+  return true;
+}
+
+void Judgement::mark_known_broken() {
+  const bool failed = result_.verdict == Verdict::fail;
+  if (!failed && result_.verdict != Verdict::pass) return;
+  const KnownBroken* known = known_broken(case_);
+  if (known == nullptr) return;
+  const std::string seen = result_.failed_at + ": " + result_.symptom;
+  if (!failed) {
+    result_.verdict = Verdict::xpass;
+    result_.known_broken = known->origin;
+    result_.reason =
+        fmt::format("passes although {} marks it as known broken ({}); remove the mark",
+                    known->where, known->origin);
+  } else if (seen.find(known->symptom) != std::string::npos) {
+    result_.verdict = Verdict::xfail;
+    result_.known_broken = known->origin;
+  } else {
+    result_.notes.push_back(fmt::format("known broken by {} with another symptom: '{}'",
+                                        known->origin, known->symptom));
+  }
+}
+
+CaseResult Judgement::judge() {
+  describe_case();
+  try {
+    const bool decided = harness_failed(phases_.save, "save_run") || save_run_failed() ||
+                         (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
+                         load_failed() || after_load_differs() || trajectory_differs() ||
+                         resume_failed_later() || golden_differs() || vacuous();
+    if (!decided) result_.verdict = Verdict::pass;
+  } catch (const Error& problem) {
+    cannot_judge(problem.what());
+  }
+  if (result_.verdict == Verdict::error) result_.failed_at = result_.symptom = "";
+  mark_known_broken();
+  return result_;
+}
+
+}  // namespace
+
+CaseResult judge(const Case& c, const Phases& phases, const fs::path& root,
+                 const fs::path& artifacts) {
+  return Judgement(c, phases, root, artifacts).judge();
+}
+
+}  // namespace resumecheck
