@@ -6,7 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "kernels/step_scalars.h"
 
 namespace resumecheck::kernels {
 
@@ -23,13 +26,8 @@ struct AdamWSettings {
   Profile profile = Profile::canonical;
 };
 
-// Everything that is computed once a step, on the host, by the profile's rule.
-struct StepScalars {
-  float lr = 0, decay = 0;         // decay = lr * weight_decay
-  float weight1 = 0, weight2 = 0;  // 1 - beta, in double, then rounded
-  float bias1 = 0, bias2_sqrt = 0;
-  float eps = 0;
-};
+// By the profile's rule: canonical takes products and powers in double and rounds them once;
+// torchao_eager multiplies rounded factors and asks the C library's fp32 powf.
 StepScalars step_scalars(const AdamWSettings& settings, std::int64_t step);  // step is 1-based
 
 using Codebook = std::array<float, 256>;
@@ -93,11 +91,25 @@ void dequantise(const std::uint8_t* codes, const float* scale, const float* code
 void quantise(const float* values, std::int64_t count, std::int64_t block, const float* codebook,
               std::uint8_t* codes, float* scale, Isa isa);
 
-// On a CUDA device, through host buffers (copies both ways): equal bits to the host build. Present
-// in programs that link the CUDA objects; elsewhere device_count() is 0 and the others must not be
-// called.
-int device_count();
+// On a CUDA device, through host buffers (copies both ways): equal bits to the host build. In
+// programs that link the target resumecheck_kernels_device; where it was built without CUDA,
+// device_count() is 0 and the others throw std::runtime_error. A CUDA error is a
+// std::runtime_error that names the call. Blocks of more than 4096 elements are refused.
+int device_count();  // 0 as well where there is no driver
+struct DeviceDescription {
+  std::string name;
+  int compute_major = 0, compute_minor = 0;
+  int driver_version = 0, runtime_version = 0;  // as CUDA writes them: 13000 is 13.0
+};
+DeviceDescription describe_device();  // of the current one
 std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile profile);
+void adamw8bit_finish_on_device(const QuantisedRun& run, const CutBlock& cut);
+void adamw_update_on_device(const PlainRun& run, const StepScalars& scalars, Profile profile);
+void dequantise_on_device(const std::uint8_t* codes, const float* scale, const float* codebook,
+                          std::int64_t first, std::int64_t count, std::int64_t block,
+                          float* values);
+void quantise_on_device(const float* values, std::int64_t count, std::int64_t block,
+                        const float* codebook, std::uint8_t* codes, float* scale);
 
 }  // namespace resumecheck::kernels

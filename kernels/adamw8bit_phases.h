@@ -1,0 +1,326 @@
+// 8-bit AdamW as phases of a thread block, in one source for CPUs and CUDA devices: a device runs a
+// block's threads at once, the host runs each phase as a loop over them. A phase may read what an
+// earlier phase wrote and nothing that a neighbour writes in the same phase; between phases nothing
+// lives outside memory, for a value kept in a register across a barrier exists on the device only.
+// Every operation is one IEEE rounding; where two are fused, fmaf says so.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/float_bits.h"
+#include "kernels/isa_unit.h"
+
+#if defined(__CUDACC__)
+#define RESUMECHECK_PHASE __device__ __forceinline__
+#else
+#define RESUMECHECK_PHASE inline __attribute__((always_inline))
+#endif
+
+namespace resumecheck::kernels {
+namespace {
+
+constexpr int threads_per_block = 256;
+constexpr int partial_maxima = 32;
+
+// ---- Single values -------------------------------------------------------------------------
+
+RESUMECHECK_PHASE float fused(float a, float b, float c) { return fmaf(a, b, c); }
+
+RESUMECHECK_PHASE float canonical(float value) {
+  return value != value ? float_of(0x7fc00000U) : value;
+}
+
+struct Fp32Values {
+  using Stored = float;
+  RESUMECHECK_PHASE static float load(const float* values, int i) { return values[i]; }
+  RESUMECHECK_PHASE static void store(float* values, int i, float value) {
+    values[i] = canonical(value);
+  }
+};
+
+struct Bf16Values {
+  using Stored = std::uint16_t;
+  RESUMECHECK_PHASE static float load(const std::uint16_t* values, int i) {
+    return widen_bf16(values[i]);
+  }
+  RESUMECHECK_PHASE static void store(std::uint16_t* values, int i, float value) {
+    values[i] = round_to_bf16(value);
+  }
+};
+
+// ATen's linear interpolation from `start` to `end`, multiplication and addition fused. The side
+// that is nearer to the result is the addend, which decides the last bit.
+struct FusedLerp {
+  RESUMECHECK_PHASE static float lerp(float start, float end, float weight) {
+    const bool near_start = weight > -0.5F && weight < 0.5F;
+    return fused(near_start ? weight : weight - 1.0F, end - start, near_start ? start : end);
+  }
+};
+
+// A profile's arithmetic on the elements; where its scalars come from is in adamw8bit.cpp.
+using CanonicalArithmetic = FusedLerp;
+using TorchaoEagerArithmetic = FusedLerp;
+
+struct Element {
+  float param, moment1, moment2;
+};
+
+template <class Arithmetic>
+RESUMECHECK_PHASE Element updated(Element old, float grad, const StepScalars& s) {
+  const float decayed = old.param - s.decay * old.param;
+  const float moment1 = Arithmetic::lerp(old.moment1, grad, s.weight1);
+  const float moment2 = Arithmetic::lerp(old.moment2, grad * grad, s.weight2);
+  const float denominator = sqrtf(moment2) / s.bias2_sqrt + s.eps;
+  const float param = decayed - (s.lr * (moment1 / s.bias1)) / denominator;
+  return {param, canonical(moment1), canonical(moment2)};
+}
+
+RESUMECHECK_PHASE std::uint32_t magnitude_bits(float value) { return bits_of(value) & 0x7fffffffU; }
+
+// The stored scale of a block: NaN and infinity stay, an all-zero block gets a small divisor.
+RESUMECHECK_PHASE float scale_of(std::uint32_t absmax) {
+  const float largest = canonical(float_of(absmax));
+  return largest < 1e-12F ? 1e-12F : largest;
+}
+
+// ---- From a quotient to its code -----------------------------------------------------------
+
+// Bits reordered so that unsigned comparison orders floats: negatives reversed, below positives.
+RESUMECHECK_PHASE std::uint32_t ordered_key(float value) {
+  const std::uint32_t bits = bits_of(value);
+  const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
+  return bits ^ (sign | 0x80000000U);
+}
+
+// One look-up: the low bits of the key carry into the code exactly from the bucket's threshold on.
+template <int shift>
+struct TableLookup {
+  const std::uint32_t* table;
+  RESUMECHECK_PHASE std::uint8_t operator()(float quotient) const {
+    const std::uint32_t key = ordered_key(quotient);
+    const std::uint32_t low = key & ((1U << shift) - 1U);
+    const auto bucket = static_cast<std::int32_t>(key >> shift);
+    return static_cast<std::uint8_t>((table[bucket] + low) >> shift);
+  }
+};
+using SignedTableLookup = TableLookup<17>;
+using UnsignedTableLookup = TableLookup<16>;
+
+// Any sorted codebook: the largest entry not above the quotient, or the next one from the middle
+// of the gap on. A NaN compares false throughout and gets code 0.
+struct SearchLookup {
+  const float* codebook;
+  RESUMECHECK_PHASE std::uint8_t operator()(float quotient) const {
+    std::int32_t code = 0;
+    for (std::int32_t half = 128; half > 0; half /= 2)
+      code = codebook[code + half] <= quotient ? code + half : code;
+    const std::int32_t up = code < 255 ? code + 1 : 255;
+    const float low = codebook[code];
+    return static_cast<std::uint8_t>(quotient - low >= (codebook[up] - low) * 0.5F ? up : code);
+  }
+};
+
+// ---- Phases: what each thread does to its elements ------------------------------------------
+
+struct BlockMemory {
+  float* moment1;  // [elements of the block]
+  float* moment2;
+  std::uint32_t* partials;  // [2 * partial_maxima]
+  std::uint32_t* absmax;    // [2]
+};
+// In words, after the moments of a whole block.
+constexpr int reduction_words = 2 * partial_maxima + 2;
+
+template <class Arithmetic, class Values>
+struct UpdatePhase {
+  typename Values::Stored* param;
+  const typename Values::Stored* grad;
+  const std::uint8_t* codes1;
+  const std::uint8_t* codes2;
+  const float* codebook1;
+  const float* codebook2;
+  float scale1, scale2;
+  StepScalars scalars;
+  float* moment1;
+  float* moment2;
+  RESUMECHECK_PHASE void operator()(int, int i) const {
+    const Element old = {Values::load(param, i), codebook1[codes1[i]] * scale1,
+                         codebook2[codes2[i]] * scale2};
+    const Element now = updated<Arithmetic>(old, Values::load(grad, i), scalars);
+    moment1[i] = now.moment1;
+    moment2[i] = now.moment2;
+    Values::store(param, i, now.param);
+  }
+};
+
+template <class Arithmetic, class Values, class MomentValues>
+struct PlainUpdatePhase {
+  typename Values::Stored* param;
+  const typename Values::Stored* grad;
+  typename MomentValues::Stored* moment1;
+  typename MomentValues::Stored* moment2;
+  StepScalars scalars;
+  RESUMECHECK_PHASE void operator()(int, int i) const {
+    const Element old = {Values::load(param, i), MomentValues::load(moment1, i),
+                         MomentValues::load(moment2, i)};
+    const Element now = updated<Arithmetic>(old, Values::load(grad, i), scalars);
+    MomentValues::store(moment1, i, now.moment1);
+    MomentValues::store(moment2, i, now.moment2);
+    Values::store(param, i, now.param);
+  }
+};
+
+struct ClearPhase {
+  std::uint32_t* words;
+  RESUMECHECK_PHASE void operator()(int thread) const { words[thread] = 0; }
+};
+
+struct PartialMaximumPhase {
+  const float* values;
+  std::uint32_t* partials;  // [partial_maxima], one a thread
+  RESUMECHECK_PHASE void operator()(int thread, int i) const {
+    const std::uint32_t bits = magnitude_bits(values[i]);
+    partials[thread] = bits > partials[thread] ? bits : partials[thread];
+  }
+};
+
+struct MaximumPhase {
+  const std::uint32_t* partials;
+  std::uint32_t* absmax;
+  RESUMECHECK_PHASE void operator()(int thread) const {
+    const std::uint32_t* mine = partials + thread * partial_maxima;
+    std::uint32_t largest = 0;
+    for (int i = 0; i < partial_maxima; ++i) largest = mine[i] > largest ? mine[i] : largest;
+    absmax[thread] = largest;
+  }
+};
+
+struct StoreScalePhase {
+  const std::uint32_t* absmax;
+  float* scale;
+  RESUMECHECK_PHASE void operator()(int) const { *scale = scale_of(*absmax); }
+};
+
+template <class Lookup>
+struct QuantisePhase {
+  const float* values;
+  float scale;
+  Lookup lookup;
+  std::uint8_t* codes;
+  RESUMECHECK_PHASE void operator()(int, int i) const { codes[i] = lookup(values[i] / scale); }
+};
+
+struct DequantisePhase {
+  const std::uint8_t* codes;
+  const float* codebook;
+  float scale;
+  float* values;
+  RESUMECHECK_PHASE void operator()(int, int i) const {
+    values[i] = canonical(codebook[codes[i]] * scale);
+  }
+};
+
+// ---- A block: its phases in order -------------------------------------------------------------
+// A team runs a phase by all its threads and ends it with a barrier:
+//   team.elements<stride>(count, phase): thread t < stride takes elements t, t + stride, ...
+//   team.threads(active, phase): the first `active` threads, once each
+
+template <class Team>
+RESUMECHECK_PHASE void find_absmax(const Team& team, const float* values, int count,
+                                   std::uint32_t* partials, std::uint32_t* absmax) {
+  team.threads(partial_maxima, ClearPhase{partials});
+  team.template elements<partial_maxima>(count, PartialMaximumPhase{values, partials});
+  team.threads(1, MaximumPhase{partials, absmax});
+}
+
+template <class Arithmetic, class Values, class Team>
+RESUMECHECK_PHASE void update_moments(const Team& team, const BlockTask& task, std::int64_t start,
+                                      std::int64_t block, int count, const BlockMemory& memory) {
+  using Stored = typename Values::Stored;
+  team.template elements<threads_per_block>(
+      count,
+      UpdatePhase<Arithmetic, Values>{
+          static_cast<Stored*>(task.param) + start, static_cast<const Stored*>(task.grad) + start,
+          task.codes1 + start, task.codes2 + start, task.map1.codebook, task.map2.codebook,
+          task.scale1[block], task.scale2[block], task.scalars, memory.moment1, memory.moment2});
+  team.threads(2 * partial_maxima, ClearPhase{memory.partials});
+  team.template elements<partial_maxima>(count,
+                                         PartialMaximumPhase{memory.moment1, memory.partials});
+  team.template elements<partial_maxima>(
+      count, PartialMaximumPhase{memory.moment2, memory.partials + partial_maxima});
+  team.threads(2, MaximumPhase{memory.partials, memory.absmax});
+}
+
+template <class Lookup, class Team>
+RESUMECHECK_PHASE void quantise_values(const Team& team, const float* values, int count,
+                                       const std::uint32_t* absmax, const Lookup& lookup,
+                                       std::uint8_t* codes, float* scale) {
+  team.threads(1, StoreScalePhase{absmax, scale});
+  team.template elements<threads_per_block>(
+      count, QuantisePhase<Lookup>{values, scale_of(*absmax), lookup, codes});
+}
+
+RESUMECHECK_PHASE int elements_of_block(std::int64_t count, std::int64_t block,
+                                        std::int64_t index) {
+  const std::int64_t left = count - index * block;
+  return static_cast<int>(left < block ? left : block);
+}
+
+// Block `index` of the task, whole: updated and requantised.
+template <class Arithmetic, class Values, class Lookup1, class Lookup2, class Team>
+RESUMECHECK_PHASE void update_block(const Team& team, const BlockTask& task, std::int64_t index,
+                                    const BlockMemory& memory, const Lookup1& lookup1,
+                                    const Lookup2& lookup2) {
+  const std::int64_t start = index * task.block;
+  const int count = elements_of_block(task.count, task.block, index);
+  update_moments<Arithmetic, Values>(team, task, start, index, count, memory);
+  quantise_values(team, memory.moment1, count, memory.absmax, lookup1, task.codes1 + start,
+                  task.scale1 + index);
+  quantise_values(team, memory.moment2, count, memory.absmax + 1, lookup2, task.codes2 + start,
+                  task.scale2 + index);
+}
+
+template <class Lookup, class Team>
+RESUMECHECK_PHASE void quantise_block(const Team& team, const QuantiseTask& task,
+                                      std::int64_t index, std::uint32_t* partials,
+                                      std::uint32_t* absmax, const Lookup& lookup) {
+  const std::int64_t start = index * task.block;
+  const int count = elements_of_block(task.count, task.block, index);
+  find_absmax(team, task.values + start, count, partials, absmax);
+  quantise_values(team, task.values + start, count, absmax, lookup, task.codes + start,
+                  task.scale + index);
+}
+
+template <class Team>
+RESUMECHECK_PHASE void dequantise_block(const Team& team, const DequantiseTask& task,
+                                        std::int64_t index) {
+  const std::int64_t start = index * task.block;
+  team.template elements<threads_per_block>(
+      elements_of_block(task.count, task.block, index),
+      DequantisePhase{task.codes + start, task.codebook, task.scale[index], task.values + start});
+}
+
+// Unquantised moments have no blocks: a tile is only what one team takes at a time.
+constexpr int plain_tile = 4096;
+
+template <class Arithmetic, class Values, class MomentValues, class Team>
+RESUMECHECK_PHASE void update_plain_tile(const Team& team, const PlainTask& task,
+                                         std::int64_t index) {
+  using Stored = typename Values::Stored;
+  using Moment = typename MomentValues::Stored;
+  const std::int64_t start = index * plain_tile;
+  team.template elements<threads_per_block>(
+      elements_of_block(task.count, plain_tile, index),
+      PlainUpdatePhase<Arithmetic, Values, MomentValues>{
+          static_cast<Stored*>(task.param) + start, static_cast<const Stored*>(task.grad) + start,
+          static_cast<Moment*>(task.moment1) + start, static_cast<Moment*>(task.moment2) + start,
+          task.scalars});
+}
+
+RESUMECHECK_PHASE std::int64_t blocks_of(std::int64_t count, std::int64_t block) {
+  return (count + block - 1) / block;
+}
+
+}  // namespace
+}  // namespace resumecheck::kernels

@@ -1,0 +1,59 @@
+// The scalars of one step, by each profile's rule. Frameworks differ here in the last bit, and a
+// difference here is a difference in every element.
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/adamw8bit.h"
+
+namespace resumecheck::kernels {
+namespace {
+
+// Everything in double, by multiplications alone (no library's pow), rounded once.
+struct CanonicalScalars {
+  static float decay(double lr, double weight_decay) {
+    return static_cast<float>(lr * weight_decay);
+  }
+  static float bias(double beta, std::int64_t step) {
+    double power = 1.0;
+    for (std::int64_t i = 0; i < step; ++i) power *= beta;
+    return static_cast<float>(1.0 - power);
+  }
+};
+
+// As torch's fp32 tensors do it, the C library's powf included, which is not correctly rounded.
+struct TorchaoEagerScalars {
+  static float decay(double lr, double weight_decay) {
+    return static_cast<float>(lr) * static_cast<float>(weight_decay);
+  }
+  static float bias(double beta, std::int64_t step) {
+    return 1.0F - powf(static_cast<float>(beta), static_cast<float>(step));
+  }
+};
+
+template <class Rule>
+StepScalars scalars_by(const AdamWSettings& settings, std::int64_t step) {
+  StepScalars scalars;
+  scalars.lr = static_cast<float>(settings.lr);
+  scalars.decay = Rule::decay(settings.lr, settings.weight_decay);
+  scalars.weight1 = static_cast<float>(1.0 - settings.beta1);
+  scalars.weight2 = static_cast<float>(1.0 - settings.beta2);
+  scalars.bias1 = Rule::bias(settings.beta1, step);
+  scalars.bias2_sqrt = sqrtf(Rule::bias(settings.beta2, step));
+  scalars.eps = static_cast<float>(settings.eps);
+  return scalars;
+}
+
+}  // namespace
+
+StepScalars step_scalars(const AdamWSettings& settings, std::int64_t step) {
+  if (step < 1) throw std::invalid_argument("kernels: the optimizer's steps count from 1");
+  switch (settings.profile) {
+    case Profile::canonical:
+      return scalars_by<CanonicalScalars>(settings, step);
+    case Profile::torchao_eager:
+      return scalars_by<TorchaoEagerScalars>(settings, step);
+  }
+  throw std::invalid_argument("kernels: unknown arithmetic profile");
+}
+
+}  // namespace resumecheck::kernels
