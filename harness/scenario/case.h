@@ -26,10 +26,12 @@ struct Case {
   std::string name() const;
   std::string gtest_suite() const;  // "adamw8bit"
   std::string gtest_name() const;   // "subject.rest" with - and : replaced by _
+  std::string gtest_test() const;   // gtest_name() without "subject.": RegisterTest's second name
   std::string slug() const;         // [a-z0-9._-] plus 8 hex digits of the name's digest
   std::string save_key() const;     // cases with equal keys share one save run (scenario, adapter,
                                     // save_env, from, device)
   Facts facts() const;
+  Settings settings() const;  // the scenario's, with the save format this adapter uses
   bool native() const;
 };
 
@@ -48,8 +50,9 @@ bool matches(const Case& c, const Selection& selection);
 // Error(usage) where nothing matches ("no case matches 'x'; did you mean 'y'?").
 std::vector<Case> select(const std::vector<Case>& cases, const Selection& selection);
 
-// Nothing: this machine can run it. Otherwise the reason, as SKIP prints it.
-std::optional<std::string> why_not_runnable(const Case& c);
+// Nothing: this machine can run it. Otherwise the reason, as SKIP prints it. `launcher` is the
+// program that starts ranks.
+std::optional<std::string> why_not_runnable(const Case& c, const std::string& launcher = "mpirun");
 
 // The known_broken entry whose expression holds for the case, if any.
 const KnownBroken* known_broken(const Case& c);

@@ -16,8 +16,12 @@ struct Environment {
   std::filesystem::path python;  // empty: not made yet
   std::map<std::string, std::string>
       packages;  // from the environment's record: {"torch": "2.8.0", "torchao": "0.12.0"}
-  bool named_by_user = false;  // --env: absent is ERROR, not SKIP
+  std::map<std::string, std::string> pins;  // of one not made yet: what it would hold
+  bool named_by_user = false;               // --env: absent is ERROR, not SKIP
   std::string missing_reason;  // why python is empty: "not made: tools/environments make torch-2.8"
+
+  // By its record, else by its pins; true where nothing is known of it.
+  bool may_have(const std::string& package) const;
 };
 
 // ${RESUMECHECK_CACHE:-${XDG_CACHE_HOME:-~/.cache}/resumecheck}
@@ -26,6 +30,9 @@ std::filesystem::path cache_folder();
 // The folder with scenarios/, golden/ and tools/: $RESUMECHECK_ROOT, else found upward from the
 // running program. Error(harness) where there is none.
 std::filesystem::path project_root();
+
+// `system`: the python3 on PATH, for adapters that need no package.
+Environment system_environment();
 
 // tools/environments.toml, each entry looked up in the cache. `own` entries are "name" or
 // "name=/path/to/python". With any `own`, only those are returned. A path is asked for its packages

@@ -49,7 +49,7 @@ struct Scenario {
   std::vector<std::string> adapters;
   std::map<std::string, std::map<std::string, Value>>
       adapter_options;  // adapter -> option -> value
-  Settings settings;
+  Settings settings;    // save_format is "" where the scenario gives none: see Case::settings()
   std::vector<ResumePlan> resumes;
   std::vector<std::string> parts;    // compare.parts
   std::vector<std::string> oracles;  // after_load, trajectory, golden
@@ -77,9 +77,14 @@ struct AdapterDeclaration {
   std::vector<std::string> save_formats;  // the first is the default
   std::vector<std::string> parts;
   std::vector<std::string> mesh_dims;
+  std::vector<std::string> optimizers;
+  std::vector<std::string> defects;  // deliberate mistakes that [[fault]] can switch on
 };
 const std::vector<AdapterDeclaration>& adapter_declarations();
 const AdapterDeclaration& adapter_declaration(
     std::string_view name);  // Error(usage) for an unknown one
+
+// What can happen to a rank under any adapter: kill_rank, hang_rank, ...
+const std::vector<std::string>& rank_fault_names();
 
 }  // namespace resumecheck

@@ -1,0 +1,86 @@
+// What each adapter can do, known without starting it: a scenario that asks for more must fail when
+// it is read, on the author's machine, and not after a launch on a cluster. An adapter that grows a
+// capability says so here.
+#include "harness/scenario/nearest_name.h"
+#include "harness/scenario/scenario.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+const std::vector<std::string> quantised_parts = {"param",
+                                                  "moment1.codes",
+                                                  "moment1.scale",
+                                                  "moment1.codebook",
+                                                  "moment1.values",
+                                                  "moment2.codes",
+                                                  "moment2.scale",
+                                                  "moment2.codebook",
+                                                  "moment2.values",
+                                                  "step",
+                                                  "lr"};
+
+AdapterDeclaration reference() {
+  AdapterDeclaration adapter;
+  adapter.name = "reference";
+  adapter.native = true;
+  adapter.save_formats = {"native"};
+  adapter.parts = quantised_parts;
+  adapter.mesh_dims = {"rep", "dp"};
+  adapter.optimizers = {"adamw8bit"};
+  adapter.defects = {"cast_moments_to_param_dtype",
+                     "scale_through_bf16",
+                     "swap_two_shards",
+                     "step_restarts",
+                     "stale_shard",
+                     "zero_moments"};
+  return adapter;
+}
+
+AdapterDeclaration torchao() {
+  AdapterDeclaration adapter;
+  adapter.name = "torchao";
+  adapter.package = "torchao";
+  adapter.options = {{"wrap", {"fsdp2", "none"}}};
+  adapter.save_formats = {"dcp", "torch_save", "state_dict"};
+  adapter.parts = quantised_parts;
+  adapter.mesh_dims = {"dp"};
+  adapter.optimizers = {"adamw8bit"};
+  return adapter;
+}
+
+AdapterDeclaration plain_python() {
+  AdapterDeclaration adapter;
+  adapter.name = "plain_python";
+  adapter.save_formats = {"native"};
+  adapter.parts = {"param", "moment1.values", "step", "lr"};
+  adapter.mesh_dims = {"rep", "dp"};
+  adapter.optimizers = {"sgd"};
+  return adapter;
+}
+
+}  // namespace
+
+const std::vector<AdapterDeclaration>& adapter_declarations() {
+  static const std::vector<AdapterDeclaration> declarations = {reference(), torchao(),
+                                                               plain_python()};
+  return declarations;
+}
+
+const AdapterDeclaration& adapter_declaration(std::string_view name) {
+  std::vector<std::string> names;
+  for (const AdapterDeclaration& adapter : adapter_declarations()) {
+    if (adapter.name == name) return adapter;
+    names.push_back(adapter.name);
+  }
+  throw Error(Error::Kind::usage, {}, "unknown adapter '" + std::string(name) + "'",
+              did_you_mean(name, names));
+}
+
+const std::vector<std::string>& rank_fault_names() {
+  static const std::vector<std::string> names = {"kill_rank", "hang_rank", "flood_output",
+                                                 "raise_exception", "exit_early"};
+  return names;
+}
+
+}  // namespace resumecheck

@@ -1,0 +1,630 @@
+#include "harness/scenario/schema.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "harness/scenario/expression.h"
+#include "harness/scenario/nearest_name.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+using Kind = TomlNode::Kind;
+using Names = std::vector<std::string>;
+
+constexpr std::int64_t most_elements = std::int64_t{1} << 31;
+constexpr std::int64_t most_steps = 10'000;
+
+const Names subject_labels = {"quick",     "nightly",         "weekly",
+                              "adamw8bit", "fp8_extra_state", "mesh_change"};
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Reads values out of the document of one file; every error names the place of the value it is
+// about.
+class Document {
+ public:
+  explicit Document(std::string file) : file_(std::move(file)) {}
+
+  std::string place(const TomlNode& node) const {
+    return file_ + ":" + std::to_string(node.line) + ":" + std::to_string(node.column);
+  }
+  std::string line(const TomlNode& node) const { return file_ + ":" + std::to_string(node.line); }
+
+  [[noreturn]] void refuse(const TomlNode& node, const std::string& what,
+                           const std::string& cure = {}) const {
+    throw Error(Error::Kind::usage, place(node), what, cure);
+  }
+  [[noreturn]] void not_yet(const TomlNode& node, const std::string& what,
+                            const std::string& instead = {}) const {
+    refuse(node, what + " is not supported yet", instead);
+  }
+
+  void check_keys(const TomlNode& table, const std::string& name, const Names& known,
+                  const Names& later = {}) const {
+    for (const auto& [key, node] : table.entries) {
+      const std::string shown = name.empty() ? key : name + "." + key;
+      if (contains(later, key)) not_yet(node, "'" + shown + "'", "leave it out");
+      if (!contains(known, key)) {
+        refuse(node, "unknown key '" + shown + "'", did_you_mean(key, known));
+      }
+    }
+  }
+
+  const TomlNode& require(const TomlNode& table, std::string_view key, const char* cure) const {
+    if (const TomlNode* node = table.find(key)) return *node;
+    refuse(table, "'" + std::string(key) + "' is missing", cure);
+  }
+
+  const TomlNode& as(const TomlNode& node, Kind kind, std::string_view key) const {
+    if (node.kind != kind) {
+      refuse(node, "'" + std::string(key) + "' must be " + std::string(name_of(kind)) + ", not " +
+                       std::string(name_of(node.kind)));
+    }
+    return node;
+  }
+
+  std::string text(const TomlNode& node, std::string_view key) const {
+    const std::string& text = as(node, Kind::text, key).text;
+    if (text.empty()) refuse(node, "'" + std::string(key) + "' is empty", "say it or leave it out");
+    for (const char c : text) {
+      if (static_cast<unsigned char>(c) < 0x20) {
+        refuse(node, "'" + std::string(key) + "' holds a control character", "write one line");
+      }
+    }
+    return text;
+  }
+
+  std::string choice(const TomlNode& node, std::string_view key, const Names& known,
+                     const Names& later = {}) const {
+    const std::string chosen = text(node, key);
+    if (contains(later, chosen)) {
+      not_yet(node, std::string(key) + " = \"" + chosen + "\"", "known: " + joined(known));
+    }
+    if (!contains(known, chosen)) {
+      refuse(node, "'" + chosen + "' is no " + std::string(key), did_you_mean(chosen, known));
+    }
+    return chosen;
+  }
+
+  std::int64_t integer(const TomlNode& node, std::string_view key, std::int64_t least,
+                       std::int64_t most) const {
+    const std::int64_t value = as(node, Kind::integer, key).integer;
+    if (value < least || value > most) {
+      refuse(node, "'" + std::string(key) + "' is " + std::to_string(value),
+             "write " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return value;
+  }
+
+  double number(const TomlNode& node, std::string_view key, double least, double below) const {
+    if (node.kind != Kind::integer) as(node, Kind::real, key);
+    const double value = node.kind == Kind::integer ? static_cast<double>(node.integer) : node.real;
+    if (!(value >= least && value < below)) {
+      refuse(node, "'" + std::string(key) + "' is outside its range",
+             below == 1 ? "write at least 0 and less than 1" : "write a finite number from 0 on");
+    }
+    return value;
+  }
+
+  Names texts(const TomlNode& node, std::string_view key) const {
+    Names names;
+    for (const TomlNode& item : as(node, Kind::list, key).items) {
+      names.push_back(text(item, key));
+      if (std::count(names.begin(), names.end(), names.back()) > 1) {
+        refuse(item, "'" + names.back() + "' stands twice in '" + std::string(key) + "'",
+               "write it once");
+      }
+    }
+    return names;
+  }
+
+  Mesh mesh(const TomlNode& node, std::string_view key) const {
+    const std::string written = text(node, key);
+    try {
+      return Mesh::parse(written);
+    } catch (const Error& error) {
+      refuse(node, error.where() + ": " + error.problem(), error.cure());
+    }
+  }
+
+ private:
+  std::string file_;
+};
+
+void read_shape(const Document& document, const std::string& name, const TomlNode& node,
+                Scenario& scenario) {
+  if (node.kind == Kind::table) {
+    document.refuse(node, "a dot in the name of a parameter nests tables",
+                    "quote the whole name: \"" + name + ".x\" = [64, 64]");
+  }
+  Shape shape;
+  std::int64_t elements = 1;
+  for (const TomlNode& item : document.as(node, Kind::list, name).items) {
+    shape.push_back(document.integer(item, name, 1, most_elements));
+    elements *= shape.back();
+    if (elements > most_elements || shape.size() > 8) {
+      document.refuse(item, "'" + name + "' is larger than a test needs",
+                      "at most 8 dimensions and 2^31 elements");
+    }
+  }
+  if (shape.empty()) document.refuse(node, "'" + name + "' has no dimension", "write [64]");
+  scenario.settings.parameters.emplace_back(name, shape);
+}
+
+void read_model(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "model");
+  if (const TomlNode* kind = node.find("kind"); kind != nullptr && kind->kind == Kind::text) {
+    document.not_yet(*kind, "model.kind", "give names and shapes: embed = [256, 64]");
+  }
+  for (const auto& [name, shape] : node.entries) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return c > 0x20 && c < 0x7f && c != '/' && c != '"' && c != '\\';
+    });
+    if (name.empty() || !plain) {
+      document.refuse(shape, "a parameter's name must be printable, without blanks and '/'",
+                      "use names such as ffn.up");
+    }
+    read_shape(document, name, shape, scenario);
+  }
+  if (scenario.settings.parameters.empty()) {
+    document.refuse(node, "[model] has no parameter",
+                    "write a name and a shape: embed = [256, 64]");
+  }
+}
+
+void read_optimizer(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "optimizer");
+  document.check_keys(
+      node, "optimizer",
+      {"name", "profile", "lr", "betas", "eps", "weight_decay", "block", "min_quantised_elements"},
+      {"groups", "schedule", "clip_norm", "stochastic_rounding"});
+  Settings::Optimizer& optimizer = scenario.settings.optimizer;
+  constexpr double any = std::numeric_limits<double>::infinity();
+  for (const auto& [key, value] : node.entries) {
+    if (key == "name") {
+      optimizer.name = document.choice(value, "optimizer name", {"adamw8bit", "sgd"},
+                                       {"adamw4bit", "adamwfp8", "adamw"});
+    } else if (key == "profile") {
+      optimizer.profile = document.choice(value, "optimizer profile",
+                                          {"canonical", "torchao_eager"}, {"torchao_compiled"});
+    } else if (key == "lr") {
+      optimizer.lr = document.number(value, key, 0, any);
+    } else if (key == "eps") {
+      optimizer.eps = document.number(value, key, 0, any);
+    } else if (key == "weight_decay") {
+      optimizer.weight_decay = document.number(value, key, 0, any);
+    } else if (key == "block") {
+      optimizer.block = document.integer(value, key, 1, 65536);
+    } else if (key == "min_quantised_elements") {
+      optimizer.min_quantised_elements = document.integer(value, key, 0, most_elements);
+    } else {
+      if (document.as(value, Kind::list, "betas").items.size() != 2) {
+        document.refuse(value, "'betas' must be two numbers", "write betas = [0.9, 0.999]");
+      }
+      optimizer.beta1 = document.number(value.items[0], "betas", 0, 1);
+      optimizer.beta2 = document.number(value.items[1], "betas", 0, 1);
+    }
+  }
+}
+
+void read_run(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "run");
+  document.check_keys(node, "run", {"gradients", "save_after", "train_until", "save_format"},
+                      {"accumulate", "resumes"});
+  Settings& settings = scenario.settings;
+  for (const auto& [key, value] : node.entries) {
+    if (key == "gradients") {
+      settings.gradients =
+          document.choice(value, "gradients", {"order_free"}, {"order_pinned", "model"});
+    } else if (key == "save_after") {
+      settings.save_after = document.integer(value, key, 1, most_steps);
+    } else if (key == "train_until") {
+      settings.train_until = document.integer(value, key, 1, most_steps);
+    } else {
+      settings.save_format = document.text(value, key);
+    }
+  }
+  if (settings.train_until <= settings.save_after) {
+    const TomlNode* until = node.find("train_until");
+    document.refuse(until != nullptr ? *until : node,
+                    "train_until is " + std::to_string(settings.train_until) +
+                        ", not behind save_after, which is " + std::to_string(settings.save_after),
+                    "train at least one step after the save");
+  }
+}
+
+void read_resume(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "resume");
+  document.check_keys(node, "resume", {"from", "onto", "save_env", "load_env"});
+  ResumePlan plan;
+  plan.from = document.mesh(document.require(node, "from", "write from = \"dp4\""), "from");
+  const TomlNode& onto = document.require(node, "onto", "write onto = [\"dp4\", \"dp2\"]");
+  for (const TomlNode& item : document.as(onto, Kind::list, "onto").items) {
+    plan.onto.push_back(document.mesh(item, "onto"));
+  }
+  if (plan.onto.empty()) {
+    document.refuse(onto, "'onto' is empty, so nothing would resume", "name at least one mesh");
+  }
+  if (const TomlNode* name = node.find("save_env"))
+    plan.save_env = document.text(*name, "save_env");
+  if (const TomlNode* name = node.find("load_env"))
+    plan.load_env = document.text(*name, "load_env");
+  for (std::size_t i = 0; i < plan.onto.size(); ++i) {
+    const auto repeats = [&](const Mesh& mesh) { return mesh == plan.onto[i]; };
+    bool twice = std::count_if(plan.onto.begin(), plan.onto.end(), repeats) > 1;
+    for (const ResumePlan& other : scenario.resumes) {
+      twice = twice || (other.from == plan.from && other.save_env == plan.save_env &&
+                        other.load_env == plan.load_env &&
+                        std::any_of(other.onto.begin(), other.onto.end(), repeats));
+    }
+    if (twice) {
+      document.refuse(onto.items[i],
+                      plan.from.text() + " -> " + plan.onto[i].text() + " stands twice",
+                      "each pair is one case: write it once");
+    }
+  }
+  scenario.resumes.push_back(plan);
+}
+
+void read_compare(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "compare");
+  document.check_keys(node, "compare", {"parts", "oracles", "exactness"});
+  if (const TomlNode* parts = node.find("parts")) {
+    scenario.parts = document.texts(*parts, "parts");
+    if (scenario.parts.empty()) document.refuse(*parts, "'parts' is empty", "leave it out for all");
+  }
+  if (const TomlNode* oracles = node.find("oracles")) {
+    scenario.oracles = document.texts(*oracles, "oracles");
+    const Names known = {"after_load", "trajectory", "golden"};
+    for (const TomlNode& item : oracles->items) document.choice(item, "oracle", known);
+    if (scenario.oracles.empty()) {
+      document.refuse(*oracles, "'oracles' is empty, so nothing would be compared",
+                      "leave it out for after_load and trajectory");
+    }
+  }
+  if (const TomlNode* exactness = node.find("exactness")) {
+    document.choice(*exactness, "exactness", {"bits"}, {"distance"});
+  }
+}
+
+// "save_run step 2" | "save" | "load" | "step 5"
+bool is_moment(std::string_view at) {
+  if (at == "save" || at == "load") return true;
+  for (const std::string_view start : {"save_run step ", "step "}) {
+    if (at.substr(0, start.size()) != start) continue;
+    const std::string_view digits = at.substr(start.size());
+    return !digits.empty() && digits.size() <= 5 &&
+           digits.find_first_not_of("0123456789") == digits.npos;
+  }
+  return false;
+}
+
+void read_fault(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "fault");
+  document.check_keys(node, "fault", {"name", "rank", "at"});
+  const TomlNode& name = document.require(node, "name", "write name = \"kill_rank\"");
+  FaultSpec fault;
+  fault.name = document.text(name, "name");
+  const bool of_rank = contains(rank_fault_names(), fault.name);
+  Names known = rank_fault_names();
+  for (const AdapterDeclaration& adapter : adapter_declarations()) {
+    known.insert(known.end(), adapter.defects.begin(), adapter.defects.end());
+  }
+  document.choice(name, "fault", known);
+  for (const std::string& adapter : scenario.adapters) {
+    if (!of_rank && !contains(adapter_declaration(adapter).defects, fault.name)) {
+      document.refuse(name, "adapter " + adapter + " has no defect " + fault.name,
+                      "defects are switches of the reference: list only that adapter");
+    }
+  }
+  if (const TomlNode* rank = node.find("rank")) {
+    fault.rank = static_cast<int>(document.integer(*rank, "rank", 0, 7));
+    for (const ResumePlan& plan : scenario.resumes) {
+      int most = plan.from.world();
+      for (const Mesh& mesh : plan.onto) most = std::max(most, mesh.world());
+      if (*fault.rank >= most) {
+        document.refuse(*rank, "no mesh of " + plan.from.text() + " -> ... has a rank " +
+                                   std::to_string(*fault.rank));
+      }
+    }
+  }
+  if (const TomlNode* at = node.find("at")) {
+    if (!of_rank) document.refuse(*at, "a defect has no moment of its own", "leave 'at' out");
+    fault.at = document.text(*at, "at");
+    if (!is_moment(fault.at)) {
+      document.refuse(*at, "'" + fault.at + "' is no moment",
+                      "write save_run step 2, save, load, or step 5");
+    }
+  } else if (of_rank) {
+    document.refuse(node, "'at' is missing", "say when: at = \"save_run step 2\"");
+  }
+  scenario.faults.push_back(fault);
+}
+
+void read_known_broken(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "known_broken");
+  document.check_keys(node, "known_broken", {"when", "symptom", "origin"});
+  const TomlNode& when = document.require(node, "when", "write when = \"torchao < '0.17.0'\"");
+  const TomlNode& symptom =
+      document.require(node, "symptom", "quote what is seen: symptom = \"step 4: ...\"");
+  const TomlNode& origin =
+      document.require(node, "origin", "name the public report: origin = \"pytorch/ao#3314\"");
+  KnownBroken known{document.text(when, "when"), document.text(symptom, "symptom"),
+                    document.text(origin, "origin"), document.line(node)};
+  check_expression(known.when, document.line(when));
+  scenario.known_broken.push_back(known);
+}
+
+void read_requirements(const Document& document, const TomlNode& node, Scenario& scenario) {
+  scenario.requirements = document.texts(node, "requires");
+  for (std::size_t i = 0; i < scenario.requirements.size(); ++i) {
+    const std::string& requirement = scenario.requirements[i];
+    const Names machine = {"cuda", "nccl", "gxx"};
+    if (contains(machine, requirement)) continue;
+    const bool one_word = requirement.find_first_of(" ='<>!()") == requirement.npos;
+    if (one_word) {
+      document.refuse(
+          node.items[i], "'" + requirement + "' is nothing a machine can have",
+          did_you_mean(requirement, machine) + "; or write an expression such as torch >= '2.8'");
+    }
+    check_expression(requirement, document.line(node.items[i]));
+  }
+}
+
+void read_adapter_options(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "adapter_options");
+  document.check_keys(node, "adapter_options", scenario.adapters);
+  for (const auto& [adapter, table] : node.entries) {
+    const auto& declared = adapter_declaration(adapter).options;
+    Names names;
+    for (const auto& [name, values] : declared) names.push_back(name);
+    document.as(table, Kind::table, "adapter_options." + adapter);
+    for (const auto& [option, value] : table.entries) {
+      const std::string shown = "adapter_options." + adapter + "." + option;
+      const auto known = declared.find(option);
+      if (known == declared.end()) {
+        document.refuse(value, "adapter " + adapter + " has no option '" + option + "'",
+                        names.empty() ? "it has none" : did_you_mean(option, names));
+      }
+      if (!known->second.empty()) document.choice(value, shown, known->second);
+      Value& chosen = scenario.adapter_options[adapter][option];
+      switch (value.kind) {
+        case Kind::text:
+          chosen = value.text;
+          break;
+        case Kind::integer:
+          chosen = value.integer;
+          break;
+        case Kind::real:
+          chosen = value.real;
+          break;
+        case Kind::boolean:
+          chosen = value.boolean;
+          break;
+        default:
+          document.refuse(value, "'" + shown + "' must be a single value");
+      }
+    }
+  }
+}
+
+void check_labels(const Document& document, const TomlNode& node, const Scenario& scenario) {
+  Names known = subject_labels;
+  known.push_back(scenario.name.substr(0, scenario.name.find('/')));
+  for (const TomlNode& item : node.items) document.choice(item, "label", known);
+}
+
+void read_adapters(const Document& document, const TomlNode& node, Scenario& scenario) {
+  scenario.adapters = document.texts(node, "adapters");
+  if (scenario.adapters.empty()) {
+    document.refuse(node, "'adapters' is empty, so nobody would run it", "write [\"reference\"]");
+  }
+  Names known;
+  for (const AdapterDeclaration& adapter : adapter_declarations()) known.push_back(adapter.name);
+  for (const TomlNode& item : node.items) {
+    const std::string name = document.choice(item, "adapter", known, {"libtorch"});
+    if (scenario.carrier == "py" && adapter_declaration(name).native) {
+      document.refuse(
+          item, "the code of a .py overrides a Python adapter, and " + name + " is a native one",
+          "list Python adapters only");
+    }
+    if (scenario.carrier == "cpp" && !adapter_declaration(name).native) {
+      document.refuse(
+          item, "the code of a .cpp overrides a native adapter, and " + name + " is a Python one",
+          "list native adapters only");
+    }
+  }
+}
+
+bool gives_part(const AdapterDeclaration& adapter, const std::string& part) {
+  return std::any_of(adapter.parts.begin(), adapter.parts.end(),
+                     [&](const std::string& given) { return selects(part, given); });
+}
+
+void check_parts(const Document& document, const TomlNode& root, Scenario& scenario) {
+  const TomlNode* compare = root.find("compare");
+  const TomlNode* parts = compare == nullptr ? nullptr : compare->find("parts");
+  if (parts == nullptr) {
+    for (const char* part : {"param", "moment1", "moment2", "step", "lr"}) {
+      const bool everywhere = std::all_of(
+          scenario.adapters.begin(), scenario.adapters.end(),
+          [&](const auto& name) { return gives_part(adapter_declaration(name), part); });
+      if (everywhere) scenario.parts.emplace_back(part);
+    }
+    return;
+  }
+  for (const TomlNode& item : parts->items) {
+    for (const std::string& name : scenario.adapters) {
+      const AdapterDeclaration& adapter = adapter_declaration(name);
+      if (gives_part(adapter, item.text)) continue;
+      Names known = adapter.parts;
+      known.insert(known.end(), {"moment1", "moment2"});
+      document.refuse(item, "adapter " + name + " cannot give the part '" + item.text + "'",
+                      did_you_mean(item.text, known));
+    }
+  }
+}
+
+void check_mesh(const Document& document, const TomlNode& node, const Mesh& mesh,
+                const Scenario& scenario) {
+  for (const std::string& name : scenario.adapters) {
+    const AdapterDeclaration& adapter = adapter_declaration(name);
+    for (const MeshDim& dim : mesh.dims()) {
+      if (!contains(adapter.mesh_dims, dim.name)) {
+        document.refuse(
+            node,
+            "mesh '" + mesh.text() + "': " + dim.name + " is not runnable yet by adapter " + name,
+            "it runs " + joined(adapter.mesh_dims));
+      }
+    }
+    const auto options = scenario.adapter_options.find(name);
+    if (options == scenario.adapter_options.end()) continue;
+    const auto wrap = options->second.find("wrap");
+    if (wrap != options->second.end() && wrap->second == Value(std::string("none")) &&
+        mesh.world() > 1) {
+      document.refuse(node,
+                      "mesh '" + mesh.text() +
+                          "': wrap = \"none\" holds plain tensors on one "
+                          "rank",
+                      "use dp1, or wrap = \"fsdp2\"");
+    }
+  }
+}
+
+void check_resumes(const Document& document, const TomlNode& resumes, const Scenario& scenario) {
+  bool any_python = false;
+  for (const std::string& name : scenario.adapters) {
+    any_python = any_python || !adapter_declaration(name).native;
+  }
+  for (std::size_t i = 0; i < resumes.items.size(); ++i) {
+    const TomlNode& node = resumes.items[i];
+    const ResumePlan& plan = scenario.resumes[i];
+    check_mesh(document, *node.find("from"), plan.from, scenario);
+    for (std::size_t k = 0; k < plan.onto.size(); ++k) {
+      const TomlNode& onto = node.find("onto")->items[k];
+      check_mesh(document, onto, plan.onto[k], scenario);
+      if (scenario.settings.save_format == "state_dict" &&
+          (!(plan.onto[k] == plan.from) || plan.save_env != plan.load_env)) {
+        document.refuse(onto, "a state_dict in memory is loaded by the ranks that made it",
+                        "resume onto " + plan.from.text() + " and under one environment");
+      }
+    }
+    for (const char* key : {"save_env", "load_env"}) {
+      if (const TomlNode* env = node.find(key); env != nullptr && !any_python) {
+        document.refuse(*env, "native adapters have no environment", "leave it out");
+      }
+    }
+  }
+}
+
+void check_save_format(const Document& document, const TomlNode& root, const Scenario& scenario) {
+  const TomlNode* run = root.find("run");
+  const TomlNode* format = run == nullptr ? nullptr : run->find("save_format");
+  if (format == nullptr) return;
+  for (const std::string& name : scenario.adapters) {
+    document.choice(*format, "save_format of adapter " + name,
+                    adapter_declaration(name).save_formats);
+  }
+}
+
+void check_optimizer(const Document& document, const TomlNode& root, const Scenario& scenario) {
+  const Settings::Optimizer& optimizer = scenario.settings.optimizer;
+  const TomlNode* table = root.find("optimizer");
+  const auto node = [&](std::string_view key) -> const TomlNode& {
+    const TomlNode* found = table == nullptr ? nullptr : table->find(key);
+    return found != nullptr ? *found : table != nullptr ? *table : root;
+  };
+  for (const std::string& name : scenario.adapters) {
+    const AdapterDeclaration& adapter = adapter_declaration(name);
+    if (!contains(adapter.optimizers, optimizer.name)) {
+      document.refuse(node("name"), "adapter " + name + " has no optimizer " + optimizer.name,
+                      "it has " + joined(adapter.optimizers));
+    }
+    if (name == "torchao" && optimizer.min_quantised_elements != 4096) {
+      document.refuse(node("min_quantised_elements"), "torchao always decides at 4096 elements",
+                      "leave min_quantised_elements out, or list only the reference");
+    }
+  }
+}
+
+void read_tables(const Document& document, const TomlNode& root, std::string_view key,
+                 void (*read)(const Document&, const TomlNode&, Scenario&), Scenario& scenario) {
+  const TomlNode* tables = root.find(key);
+  if (tables == nullptr) return;
+  if (tables->kind != Kind::list) {
+    document.refuse(*tables, "'" + std::string(key) + "' must be a list of tables",
+                    "write [[" + std::string(key) + "]]");
+  }
+  for (const TomlNode& table : tables->items) read(document, table, scenario);
+}
+
+void read_head(const Document& document, const TomlNode& root, Scenario& scenario) {
+  scenario.summary = document.text(
+      document.require(root, "summary", "state the property in one sentence"), "summary");
+  read_adapters(document, document.require(root, "adapters", "write adapters = [\"reference\"]"),
+                scenario);
+  if (const TomlNode* node = root.find("origin")) scenario.origin = document.texts(*node, "origin");
+  if (const TomlNode* node = root.find("labels")) {
+    scenario.labels = document.texts(*node, "labels");
+    check_labels(document, *node, scenario);
+  }
+  if (const TomlNode* node = root.find("param_dtype")) {
+    scenario.settings.param_dtype = document.choice(*node, "param_dtype", {"fp32", "bf16"});
+  }
+  if (const TomlNode* node = root.find("seed")) {
+    scenario.settings.seed = static_cast<std::uint64_t>(
+        document.integer(*node, "seed", 0, std::numeric_limits<std::int64_t>::max() - 1));
+  }
+}
+
+}  // namespace
+
+Scenario scenario_from(const TomlNode& root, const std::string& file, const std::string& name,
+                       const std::string& carrier) {
+  const Document document(file);
+  document.check_keys(
+      root, "",
+      {"summary", "origin", "labels", "adapters", "adapter_options", "model", "param_dtype", "seed",
+       "optimizer", "run", "resume", "compare", "fault", "known_broken", "requires"},
+      {"fp8", "master_dtype"});
+  Scenario scenario;
+  scenario.name = name;
+  scenario.carrier = carrier;
+  scenario.settings.save_format.clear();
+  scenario.oracles = {"after_load", "trajectory"};
+  read_head(document, root, scenario);
+  read_model(document, document.require(root, "model", "give names and shapes in [model]"),
+             scenario);
+  if (const TomlNode* node = root.find("adapter_options")) {
+    read_adapter_options(document, *node, scenario);
+  }
+  if (const TomlNode* node = root.find("optimizer")) read_optimizer(document, *node, scenario);
+  if (const TomlNode* node = root.find("run")) read_run(document, *node, scenario);
+  const TomlNode& resumes = document.require(root, "resume", "say from and onto in [[resume]]");
+  read_tables(document, root, "resume", read_resume, scenario);
+  if (const TomlNode* node = root.find("compare")) read_compare(document, *node, scenario);
+  read_tables(document, root, "fault", read_fault, scenario);
+  read_tables(document, root, "known_broken", read_known_broken, scenario);
+  if (const TomlNode* node = root.find("requires")) read_requirements(document, *node, scenario);
+  if (scenario.resumes.empty()) document.refuse(resumes, "no resume is planned", "add [[resume]]");
+  check_optimizer(document, root, scenario);
+  check_save_format(document, root, scenario);
+  check_resumes(document, resumes, scenario);
+  check_parts(document, root, scenario);
+  return scenario;
+}
+
+}  // namespace resumecheck

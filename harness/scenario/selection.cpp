@@ -1,0 +1,101 @@
+// Which cases the person asked for. A selection that matches nothing is a mistake, never an empty
+// success, and each pattern must match something by itself: one misspelt among many would otherwise
+// drop its cases without a word.
+#include <algorithm>
+
+#include "harness/scenario/case.h"
+#include "harness/scenario/nearest_name.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+// * and ? only; brackets are ordinary characters. Iterative, so that no pattern is exponential.
+bool glob_matches(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = pattern.npos, restart = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      restart = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      t = ++restart;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool pattern_matches(const std::string& pattern, const Case& c) {
+  if (glob_matches(pattern, c.name())) return true;
+  return pattern.find('[') == pattern.npos && glob_matches(pattern, c.scenario->name);
+}
+
+bool any_of(const std::vector<std::string>& wanted, const std::vector<std::string>& held) {
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [&](const std::string& each) {
+           return std::find(held.begin(), held.end(), each) != held.end();
+         });
+}
+
+bool filters_match(const Case& c, const Selection& selection) {
+  return any_of(selection.labels, c.scenario->labels) && any_of(selection.adapters, {c.adapter});
+}
+
+void add_unique(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+void check_pattern(const std::string& pattern, const std::vector<Case>& cases) {
+  std::vector<std::string> names;
+  for (const Case& c : cases) {
+    if (pattern_matches(pattern, c)) return;
+    add_unique(names, pattern.find('[') == pattern.npos ? c.scenario->name : c.name());
+  }
+  throw Error(
+      Error::Kind::usage, {}, "no case matches '" + pattern + "'",
+      nearest_name(pattern, names) ? did_you_mean(pattern, names) : "see `resumecheck list`");
+}
+
+void check_filters(const Selection& selection, const std::vector<Case>& cases) {
+  std::vector<std::string> labels;
+  for (const Case& c : cases) {
+    for (const std::string& label : c.scenario->labels) add_unique(labels, label);
+  }
+  for (const std::string& label : selection.labels) {
+    if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
+      throw Error(Error::Kind::usage, "--label " + label, "no scenario has that label",
+                  did_you_mean(label, labels));
+    }
+  }
+  for (const std::string& adapter : selection.adapters) adapter_declaration(adapter);
+}
+
+}  // namespace
+
+bool matches(const Case& c, const Selection& selection) {
+  if (!filters_match(c, selection)) return false;
+  if (selection.patterns.empty()) return true;
+  return std::any_of(selection.patterns.begin(), selection.patterns.end(),
+                     [&](const std::string& pattern) { return pattern_matches(pattern, c); });
+}
+
+std::vector<Case> select(const std::vector<Case>& cases, const Selection& selection) {
+  for (const std::string& pattern : selection.patterns) check_pattern(pattern, cases);
+  check_filters(selection, cases);
+  std::vector<Case> selected;
+  for (const Case& c : cases) {
+    if (matches(c, selection)) selected.push_back(c);
+  }
+  if (selected.empty()) {
+    throw Error(Error::Kind::usage, {}, "no case matches all of what was asked for together",
+                "see `resumecheck list`, or ask for less");
+  }
+  return selected;
+}
+
+}  // namespace resumecheck
