@@ -31,15 +31,16 @@ struct PartTally {
 };
 
 struct Comparison {
-  std::vector<Difference> differences;     // in key order
-  std::map<std::string, PartTally> parts;  // tensors a part
+  std::vector<Difference> differences;     // in key order, then values by name
+  std::map<std::string, PartTally> parts;  // tensors and values a part
   std::int64_t tensors = 0;                // compared on both sides
+  std::int64_t values = 0;                 // compared on both sides
   std::int64_t bytes = 0;
   bool same() const { return differences.empty(); }
 };
 
-// Only what `parts` selects; values are compared where their name's part is selected ("lr",
-// "param_group").
+// Both states' bytes must have the length that dtype and shape give. Only what `parts` selects;
+// values are compared where their name's part is selected ("lr", "param_group").
 Comparison compare(const LogicalState& want, const LogicalState& got,
                    const std::vector<std::string>& parts);
 

@@ -18,20 +18,21 @@ struct Evidence {
   const AssembledState* one_step_before = nullptr;  // the saving run one step earlier; may be null
   const LogicalState* fresh = nullptr;  // the saving run before its first step; may be null
   std::string param_dtype;              // "bf16"
+  std::int64_t saved_step = -1;         // steps before the save; -1: not known
 };
 
 struct Fit {
   std::string name;  // "rounded through bf16", "cast to the parameters' dtype", "rounded through
                      // fp16", "one step stale", "fresh start", "another rank's shard",
                      // "requantised", "scaled by the number of ranks", "step restarted"
-  std::int64_t fits = 0;  // of the differing elements
-  std::int64_t of = 0;
-  std::string detail;  // e.g. "rank 1 holds the shard of rank 2"
+  std::int64_t fits = 0;  // differing elements it explains
+  std::int64_t of = 0;    // differing elements of all tensors; a differing value counts as one
+  std::string detail;     // e.g. "rank 1 holds the shard of rank 2"
 };
 
 struct Diagnosis {
   std::vector<Fit> fits;  // explain every differing element of at least one tensor, best first
-  std::vector<std::string> does_not_fit;  // hypotheses that were tried and do not
+  std::vector<std::string> does_not_fit;  // hypotheses that could have applied and do not
 };
 
 Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence);

@@ -1,0 +1,426 @@
+#include "harness/compare/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "harness/compare/element.h"
+#include "kernels/adamw8bit.h"
+
+namespace resumecheck {
+namespace {
+
+using Kind = Difference::Kind;
+
+// One tensor (or value) that differs. differing: flat indices, ascending; where the dtypes differ,
+// every element.
+struct Suspect {
+  TensorKey key;
+  const LogicalTensor* want = nullptr;
+  const LogicalTensor* got = nullptr;
+  std::vector<std::int64_t> differing;
+  const Value* got_value = nullptr;  // of a value, and then no tensors
+
+  bool is_value() const { return got_value != nullptr; }
+  bool same_dtype() const { return !is_value() && want->dtype == got->dtype; }
+  std::int64_t count() const {
+    return is_value() ? 1 : static_cast<std::int64_t>(differing.size());
+  }
+  std::uint64_t want_bits(std::int64_t i) const {
+    return load_bits(want->bytes.data() + i * size_of(want->dtype), want->dtype);
+  }
+  std::uint64_t got_bits(std::int64_t i) const {
+    return load_bits(got->bytes.data() + i * size_of(got->dtype), got->dtype);
+  }
+};
+
+struct Explained {
+  std::int64_t elements = 0;
+  std::string detail;
+};
+
+// Nothing: the hypothesis says nothing about this suspect.
+using Trial = std::function<std::optional<Explained>(const Suspect&, const Evidence&)>;
+
+struct Hypothesis {
+  const char* name;
+  Trial trial;
+};
+
+template <typename Predict>  // flat index -> bits in got's dtype
+std::int64_t count_predicted(const Suspect& suspect, const Predict& predict) {
+  return std::count_if(suspect.differing.begin(), suspect.differing.end(),
+                       [&](std::int64_t i) { return predict(i) == suspect.got_bits(i); });
+}
+
+// Elements at which got has the bits of `other`, a tensor of the same description.
+std::optional<Explained> count_equal(const Suspect& suspect, const LogicalTensor& other) {
+  if (other.dtype != suspect.got->dtype || other.shape != suspect.got->shape) return std::nullopt;
+  return Explained{count_predicted(suspect,
+                                   [&](std::int64_t i) {
+                                     return load_bits(other.bytes.data() + i * size_of(other.dtype),
+                                                      other.dtype);
+                                   }),
+                   ""};
+}
+
+const LogicalTensor* find(const LogicalState& state, const TensorKey& key) {
+  const auto found = state.tensors.find(key);
+  return found == state.tensors.end() ? nullptr : &found->second;
+}
+
+std::optional<Explained> as_in(const Suspect& suspect, const LogicalState& state) {
+  if (suspect.is_value()) {
+    const auto found = state.values.find(suspect.key.name);
+    if (found == state.values.end()) return std::nullopt;
+    return Explained{found->second == *suspect.got_value ? 1 : 0, ""};
+  }
+  const LogicalTensor* tensor = find(state, suspect.key);
+  return tensor == nullptr ? std::nullopt : count_equal(suspect, *tensor);
+}
+
+std::optional<Dtype> dtype_of_parameters(const Evidence& evidence) {
+  if (evidence.param_dtype == "fp32") return Dtype::f32;
+  if (evidence.param_dtype == "fp16") return Dtype::f16;
+  if (evidence.param_dtype == "bf16") return Dtype::bf16;
+  return std::nullopt;
+}
+
+// ---- one function a hypothesis
+
+std::optional<Explained> cast_to_param_dtype(const Suspect& suspect, const Evidence& evidence) {
+  if (suspect.is_value() || suspect.same_dtype() || !is_float(suspect.want->dtype) ||
+      dtype_of_parameters(evidence) != suspect.got->dtype) {
+    return std::nullopt;
+  }
+  return Explained{
+      count_predicted(suspect,
+                      [&](std::int64_t i) {
+                        return round_to(value_of(suspect.want_bits(i), suspect.want->dtype),
+                                        suspect.got->dtype);
+                      }),
+      fmt::format("{} became {}", name_of(suspect.want->dtype), name_of(suspect.got->dtype))};
+}
+
+Trial rounded_through(Dtype narrow) {
+  return [narrow](const Suspect& suspect, const Evidence& evidence) -> std::optional<Explained> {
+    if (!suspect.same_dtype() || !is_float(suspect.want->dtype)) return std::nullopt;
+    const Dtype wide = suspect.want->dtype;
+    // Rounding a narrow value to its own or a wider format changes nothing: nothing to explain.
+    if (size_of(wide) < size_of(narrow) || wide == narrow) return std::nullopt;
+    const auto predict = [&](std::int64_t i) {
+      const double value = value_of(suspect.want_bits(i), wide);
+      return round_to(value_of(*round_to(value, narrow), narrow), wide);
+    };
+    return Explained{count_predicted(suspect, predict),
+                     dtype_of_parameters(evidence) == narrow ? "the parameters' dtype" : ""};
+  };
+}
+
+std::optional<Explained> one_step_stale(const Suspect& suspect, const Evidence& evidence) {
+  if (evidence.one_step_before == nullptr) return std::nullopt;
+  return as_in(suspect, evidence.one_step_before->state);
+}
+
+// Optimizer state starts at zero; parameters and the rest start as the saving run did.
+std::optional<Explained> fresh_start(const Suspect& suspect, const Evidence& evidence) {
+  std::optional<Explained> explained;
+  if (evidence.fresh != nullptr) explained = as_in(suspect, *evidence.fresh);
+  const bool starts_at_zero = suspect.key.part.starts_with("moment") || suspect.key.part == "step";
+  if (!suspect.is_value() && starts_at_zero) {
+    const std::int64_t zeros =
+        count_predicted(suspect, [](std::int64_t) { return std::uint64_t{0}; });
+    if (!explained || zeros > explained->elements) explained = Explained{zeros, "all zero"};
+  }
+  return explained;
+}
+
+// Steps since the load instead of steps since the start.
+std::optional<Explained> step_restarted(const Suspect& suspect, const Evidence& evidence) {
+  if (suspect.is_value() || suspect.key.part != "step") return std::nullopt;
+  std::int64_t from_zero = 0;
+  std::int64_t from_load = 0;
+  for (const std::int64_t i : suspect.differing) {
+    const double want = value_of(suspect.want_bits(i), suspect.want->dtype);
+    const double got = value_of(suspect.got_bits(i), suspect.got->dtype);
+    if (got == 0) ++from_zero;
+    if (evidence.saved_step >= 0 && got == want - static_cast<double>(evidence.saved_step)) {
+      ++from_load;
+    }
+  }
+  if (from_load > from_zero) return Explained{from_load, "counts from the load"};
+  return Explained{from_zero, "is 0"};
+}
+
+// ---- another rank's shard
+
+std::vector<Bytes> shards(const LogicalTensor& tensor, const std::vector<HeldBox>& holders) {
+  std::vector<Bytes> result;
+  const std::size_t size = size_of(tensor.dtype);
+  for (const HeldBox& held : holders) {
+    Bytes& shard = result.emplace_back(held.box.element_count() * size);
+    copy_region(held.box, Box::whole(tensor.shape), tensor.bytes, held.box, shard, size);
+  }
+  return result;
+}
+
+// Marks the differing elements inside the box; the number newly marked.
+std::int64_t mark(const Suspect& suspect, const Box& box, std::vector<bool>& marked) {
+  std::int64_t count = 0;
+  const auto& differing = suspect.differing;
+  for_each_run(box, suspect.want->shape,
+               [&](std::int64_t, std::int64_t in_tensor, std::int64_t length) {
+                 auto at = std::lower_bound(differing.begin(), differing.end(), in_tensor);
+                 for (; at != differing.end() && *at < in_tensor + length; ++at) {
+                   const auto index = static_cast<std::size_t>(at - differing.begin());
+                   if (!marked[index]) ++count;
+                   marked[index] = true;
+                 }
+               });
+  return count;
+}
+
+// Under one mesh: which ranks hold, whole and bit for bit, what another rank should? Says whether
+// any two ranks could have been confused.
+bool shards_of_others(const Suspect& suspect, const AssembledState& mesh_of, bool name_mesh,
+                      std::vector<bool>& marked, Explained& explained) {
+  const auto found = mesh_of.holders.find(suspect.key);
+  if (found == mesh_of.holders.end()) return false;
+  const std::vector<HeldBox>& holders = found->second;
+  for (const HeldBox& held : holders) {
+    if (!held.box.inside(suspect.want->shape)) return false;
+  }
+  const std::vector<Bytes> want = shards(*suspect.want, holders);
+  const std::vector<Bytes> got = shards(*suspect.got, holders);
+  bool possible = false;
+  for (std::size_t here = 0; here < holders.size(); ++here) {
+    for (std::size_t there = 0; there < holders.size(); ++there) {
+      if (holders[here].box == holders[there].box ||
+          holders[here].box.sizes() != holders[there].box.sizes()) {
+        continue;
+      }
+      possible = true;
+      if (got[here] != want[there] || got[here] == want[here]) continue;
+      const std::int64_t newly = mark(suspect, holders[here].box, marked);
+      explained.elements += newly;
+      if (newly > 0 && explained.detail.empty()) {
+        explained.detail = fmt::format("rank {}{} holds the shard of rank {}", holders[here].rank,
+                                       name_mesh ? " of " + mesh_of.mesh : "", holders[there].rank);
+      }
+    }
+  }
+  return possible;
+}
+
+std::optional<Explained> another_ranks_shard(const Suspect& suspect, const Evidence& evidence) {
+  if (!suspect.same_dtype()) return std::nullopt;
+  const bool two_meshes = evidence.want->mesh != evidence.got->mesh;
+  std::vector<bool> marked(suspect.differing.size());
+  Explained explained;
+  bool possible = false;
+  for (const AssembledState* mesh_of : {evidence.got, evidence.want}) {
+    possible |= shards_of_others(suspect, *mesh_of, two_meshes, marked, explained);
+  }
+  return possible ? std::optional(explained) : std::nullopt;
+}
+
+// ---- requantised
+
+struct Quantised {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scale;
+};
+
+// Codes and scales after dequantising and quantising once more; nothing where this is no 8-bit
+// moment.
+std::optional<Quantised> requantise(const LogicalTensor* codes, const LogicalTensor* scale,
+                                    const LogicalTensor* codebook) {
+  if (codes == nullptr || scale == nullptr || codebook == nullptr || codes->block <= 0) {
+    return std::nullopt;
+  }
+  const std::int64_t count = element_count(codes->shape);
+  const std::int64_t blocks = (count + codes->block - 1) / codes->block;
+  if (codes->dtype != Dtype::u8 || scale->dtype != Dtype::f32 || codebook->dtype != Dtype::f32 ||
+      element_count(scale->shape) != blocks || element_count(codebook->shape) != 256) {
+    return std::nullopt;
+  }
+  std::vector<float> scales(blocks);
+  std::vector<float> book(256);
+  std::vector<float> values(count);
+  std::memcpy(scales.data(), scale->bytes.data(), scale->bytes.size());
+  std::memcpy(book.data(), codebook->bytes.data(), codebook->bytes.size());
+  const kernels::Isa isa = kernels::best_isa();
+  kernels::dequantise(reinterpret_cast<const std::uint8_t*>(codes->bytes.data()), scales.data(),
+                      book.data(), 0, count, codes->block, values.data(), isa);
+  Quantised again{std::vector<std::uint8_t>(count), std::vector<float>(blocks)};
+  kernels::quantise(values.data(), count, codes->block, book.data(), again.codes.data(),
+                    again.scale.data(), isa);
+  return again;
+}
+
+std::optional<Explained> requantised(const Suspect& suspect, const Evidence& evidence) {
+  const std::size_t dot = suspect.key.part.find('.');
+  if (!suspect.same_dtype() || dot == std::string::npos) return std::nullopt;
+  const std::string moment = suspect.key.part.substr(0, dot);
+  const std::string kind = suspect.key.part.substr(dot + 1);
+  if (kind != "codes" && kind != "scale") return std::nullopt;
+  const auto part = [&](const char* which) {
+    return find(evidence.want->state, {suspect.key.name, moment + "." + which});
+  };
+  const std::optional<Quantised> again = requantise(part("codes"), part("scale"), part("codebook"));
+  if (!again) return std::nullopt;
+  const auto* predicted = kind == "codes" ? reinterpret_cast<const std::byte*>(again->codes.data())
+                                          : reinterpret_cast<const std::byte*>(again->scale.data());
+  const std::size_t size = kind == "codes" ? 1 : sizeof(float);
+  return Explained{count_predicted(suspect,
+                                   [&](std::int64_t i) {
+                                     return load_bits(predicted + i * size, suspect.want->dtype);
+                                   }),
+                   ""};
+}
+
+// ---- scaled by the number of ranks
+
+// The numbers of ranks that a sum or mean may have run over: the world and each dim of the mesh.
+void add_rank_counts(const AssembledState& assembled, std::set<int>& counts) {
+  if (assembled.world > 1) counts.insert(assembled.world);
+  int number = 0;
+  for (const char c : assembled.mesh + " ") {
+    if (std::isdigit(static_cast<unsigned char>(c)) && number < 10'000) {
+      number = number * 10 + (c - '0');
+    } else {
+      if (number > 1) counts.insert(number);
+      number = 0;
+    }
+  }
+}
+
+struct Factor {
+  std::string text;
+  float times = 1;
+  float over = 1;
+};
+
+// Frameworks multiply by n, divide by n, or multiply by a rounded 1/n; the second moment of a
+// gradient that was scaled by n is scaled by n * n.
+std::vector<Factor> factors(const Evidence& evidence, const std::string& part) {
+  std::set<int> counts;
+  add_rank_counts(*evidence.want, counts);
+  add_rank_counts(*evidence.got, counts);
+  if (part.starts_with("moment2")) {
+    for (const int n : std::set<int>(counts)) counts.insert(n * n);
+  }
+  std::vector<Factor> result;
+  for (const int n : counts) {
+    const auto value = static_cast<float>(n);
+    result.push_back({fmt::format("times {}", n), value, 1});
+    result.push_back({fmt::format("divided by {}", n), 1, value});
+    if ((n & (n - 1)) != 0) result.push_back({fmt::format("times 1/{}", n), 1 / value, 1});
+  }
+  return result;
+}
+
+std::uint64_t scaled(double value, const Factor& factor, Dtype dtype) {
+  if (dtype == Dtype::f64) return *round_to(value * factor.times / factor.over, dtype);
+  return *round_to(static_cast<float>(value) * factor.times / factor.over, dtype);
+}
+
+std::optional<Explained> scaled_by_ranks(const Suspect& suspect, const Evidence& evidence) {
+  if (!suspect.same_dtype() || !round_to(0, suspect.want->dtype)) return std::nullopt;
+  std::optional<Explained> best;
+  for (const Factor& factor : factors(evidence, suspect.key.part)) {
+    const std::int64_t count = count_predicted(suspect, [&](std::int64_t i) {
+      return scaled(value_of(suspect.want_bits(i), suspect.want->dtype), factor,
+                    suspect.want->dtype);
+    });
+    if (!best || count > best->elements) best = Explained{count, factor.text};
+  }
+  return best;
+}
+
+// Of several that explain equally much, the most specific comes first.
+std::vector<Hypothesis> hypotheses() {
+  return {
+      {"cast to the parameters' dtype", cast_to_param_dtype},
+      {"step restarted", step_restarted},
+      {"rounded through bf16", rounded_through(Dtype::bf16)},
+      {"rounded through fp16", rounded_through(Dtype::f16)},
+      {"another rank's shard", another_ranks_shard},
+      {"one step stale", one_step_stale},
+      {"fresh start", fresh_start},
+      {"requantised", requantised},
+      {"scaled by the number of ranks", scaled_by_ranks},
+  };
+}
+
+std::vector<std::int64_t> differing_elements(const LogicalTensor& want, const LogicalTensor& got) {
+  std::vector<std::int64_t> differing;
+  const std::int64_t count = element_count(want.shape);
+  const std::size_t size = size_of(want.dtype);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (want.dtype != got.dtype ||
+        std::memcmp(want.bytes.data() + i * size, got.bytes.data() + i * size, size) != 0) {
+      differing.push_back(i);
+    }
+  }
+  return differing;
+}
+
+std::optional<Suspect> suspect_of(const Difference& difference, const Evidence& evidence) {
+  Suspect suspect;
+  suspect.key = difference.key;
+  if (difference.kind == Kind::value) {
+    const auto got = evidence.got->state.values.find(difference.key.name);
+    if (got == evidence.got->state.values.end()) return std::nullopt;
+    suspect.got_value = &got->second;
+    return suspect;
+  }
+  if (difference.kind != Kind::bytes && difference.kind != Kind::dtype) return std::nullopt;
+  suspect.want = find(evidence.want->state, difference.key);
+  suspect.got = find(evidence.got->state, difference.key);
+  if (suspect.want == nullptr || suspect.got == nullptr) return std::nullopt;
+  suspect.differing = differing_elements(*suspect.want, *suspect.got);
+  return suspect;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence) {
+  std::vector<Suspect> suspects;
+  std::int64_t total = 0;
+  for (const Difference& difference : comparison.differences) {
+    if (std::optional<Suspect> suspect = suspect_of(difference, evidence)) {
+      total += suspect->count();
+      suspects.push_back(std::move(*suspect));
+    }
+  }
+  Diagnosis diagnosis;
+  for (const auto& [name, trial] : hypotheses()) {
+    Fit fit{name, 0, total, ""};
+    bool tried = false;
+    bool explains_one = false;
+    for (const Suspect& suspect : suspects) {
+      const std::optional<Explained> explained = trial(suspect, evidence);
+      if (!explained) continue;
+      tried = true;
+      fit.fits += explained->elements;
+      if (explained->elements != suspect.count() || explained->elements == 0) continue;
+      if (!explains_one) fit.detail = explained->detail;
+      explains_one = true;
+    }
+    if (explains_one) {
+      diagnosis.fits.push_back(fit);
+    } else if (tried) {
+      diagnosis.does_not_fit.push_back(name);
+    }
+  }
+  std::stable_sort(diagnosis.fits.begin(), diagnosis.fits.end(),
+                   [](const Fit& left, const Fit& right) { return left.fits > right.fits; });
+  return diagnosis;
+}
+
+}  // namespace resumecheck

@@ -1,0 +1,153 @@
+#include "harness/compare/vacuity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "harness/compare/element.h"
+
+namespace resumecheck {
+namespace {
+
+bool has_part(const AssembledState* assembled, const std::string& selector) {
+  if (assembled == nullptr) return false;
+  const auto& [step, tensors, values] = assembled->state;
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& entry) { return selects(selector, entry.first.part); }) ||
+         std::any_of(values.begin(), values.end(),
+                     [&](const auto& entry) { return selects(selector, value_part(entry.first)); });
+}
+
+bool all_zero(const Bytes& bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{}; });
+}
+
+// Zero of either sign.
+bool all_zero_values(const LogicalTensor& tensor) {
+  if (!is_float(tensor.dtype)) return all_zero(tensor.bytes);
+  const std::size_t size = size_of(tensor.dtype);
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += size) {
+    if (value_of(load_bits(tensor.bytes.data() + at, tensor.dtype), tensor.dtype) != 0)
+      return false;
+  }
+  return true;
+}
+
+const LogicalTensor* find(const LogicalState& state, const TensorKey& key) {
+  const auto found = state.tensors.find(key);
+  return found == state.tensors.end() ? nullptr : &found->second;
+}
+
+// A quantised moment is zero where its scales are, or where every code stands for zero.
+bool quantised_moment_is_zero(const LogicalState& state, const TensorKey& codes_key,
+                              const std::string& moment) {
+  const LogicalTensor* codes = find(state, codes_key);
+  const LogicalTensor* scale = find(state, {codes_key.name, moment + ".scale"});
+  const LogicalTensor* codebook = find(state, {codes_key.name, moment + ".codebook"});
+  if (scale != nullptr && all_zero_values(*scale)) return true;
+  if (codebook == nullptr || codes->dtype != Dtype::u8) return all_zero(codes->bytes);
+  const std::size_t size = size_of(codebook->dtype);
+  return std::all_of(codes->bytes.begin(), codes->bytes.end(), [&](std::byte code) {
+    const std::size_t at = static_cast<std::size_t>(code) * size;
+    return at + size <= codebook->bytes.size() &&
+           value_of(load_bits(codebook->bytes.data() + at, codebook->dtype), codebook->dtype) == 0;
+  });
+}
+
+// Whether the state has moments, and all of them are zero.
+bool every_moment_is_zero(const LogicalState& state) {
+  bool any = false;
+  for (const auto& [key, tensor] : state.tensors) {
+    for (const std::string moment : {"moment1", "moment2"}) {
+      if (key.part == moment + ".codes") {
+        any = true;
+        if (!quantised_moment_is_zero(state, key, moment)) return false;
+      } else if (key.part == moment || key.part == moment + ".values") {
+        any = true;
+        if (!all_zero_values(tensor)) return false;
+      }
+    }
+  }
+  return any;
+}
+
+bool same(const AssembledState* one, const AssembledState* two,
+          const std::vector<std::string>& parts) {
+  return one != nullptr && two != nullptr && compare(one->state, two->state, parts).same();
+}
+
+bool same_holders(const AssembledState& one, const AssembledState& two,
+                  const std::vector<std::string>& parts) {
+  const auto selected = [&](const AssembledState& assembled) {
+    std::map<TensorKey, std::vector<HeldBox>> holders;
+    for (const auto& [key, boxes] : assembled.holders) {
+      if (!selects(parts, key.part)) continue;
+      std::vector<HeldBox>& sorted = holders[key] = boxes;
+      std::sort(sorted.begin(), sorted.end(), [](const HeldBox& left, const HeldBox& right) {
+        return std::tie(left.rank, left.box.offsets(), left.box.sizes()) <
+               std::tie(right.rank, right.box.offsets(), right.box.sizes());
+      });
+    }
+    return holders;
+  };
+  return selected(one) == selected(two);
+}
+
+bool has_common_value(const AssembledState* one, const AssembledState* two,
+                      const std::vector<std::string>& parts) {
+  if (one == nullptr || two == nullptr) return false;
+  const auto& values = one->state.values;
+  return std::any_of(values.begin(), values.end(), [&](const auto& entry) {
+    return selects(parts, value_part(entry.first)) && two->state.values.contains(entry.first);
+  });
+}
+
+std::optional<std::string> absent_part(const VacuityEvidence& evidence) {
+  for (const std::string& selector : evidence.parts) {
+    if (!has_part(evidence.at_save, selector) && !has_part(evidence.after_load, selector)) {
+      return fmt::format(
+          "no state has a part '{}': take it out of compare.parts, or make the "
+          "adapter give it",
+          selector);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
+  const auto& [fresh, at_save, after_load, at_end, resumed_end, mesh_changed, same_storage, parts,
+               compared_tensors] = evidence;
+  if (same_storage || (at_save != nullptr && at_save == after_load) ||
+      (at_end != nullptr && at_end == resumed_end)) {
+    return "the resumed state is the saved state's own storage, compared with itself: give the "
+           "resume its own memory and files";
+  }
+  if (const auto reason = absent_part(evidence)) return reason;
+  if (compared_tensors == 0 && !has_common_value(at_save, after_load, parts)) {
+    return "nothing was compared: compare.parts selects nothing that both sides have";
+  }
+  if (at_save != nullptr && every_moment_is_zero(at_save->state)) {
+    return "every moment is zero at the save, so losing them changes nothing: let gradients be "
+           "other than zero before save_after";
+  }
+  if (same(fresh, at_save, parts)) {
+    return "the saved state equals a fresh start, so a resume that loads nothing would pass: save "
+           "after more steps, or compare parts that a step changes";
+  }
+  if (same(at_save, at_end, parts)) {
+    return "nothing changed between the save and the last step, so a resume that never trains "
+           "would pass: set train_until beyond save_after, with gradients other than zero";
+  }
+  if (mesh_changed && at_save != nullptr && after_load != nullptr &&
+      same_holders(*at_save, *after_load, parts)) {
+    return "the mesh changed, but every rank holds the box it held before: use meshes or shapes "
+           "that move a boundary";
+  }
+  return std::nullopt;
+}
+
+}  // namespace resumecheck
