@@ -57,6 +57,7 @@ struct CaseResult {
   std::string artifacts;  // folder, "" when nothing was kept
   std::string want_file, got_file;
   int attempt = 1;
+  std::int64_t save_after = 0;  // steps before the save; 0: not known
 };
 
 }  // namespace resumecheck
