@@ -2,26 +2,30 @@
 // dp/rep mesh. One Run is one rank. Nothing here compares.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "harness/adapters/reference/arithmetic.h"
 #include "harness/phases/phase_request.h"
 #include "harness/ranks/communicator.h"
 #include "harness/state/state_file.h"
 
 namespace resumecheck {
 
-// Deliberate mistakes in save and load, by the names that [[fault]] and --defect use.
+// Deliberate mistakes in save and load, by the names that [[fault]] and --defect use (defect.h).
 const std::vector<std::string>& defect_names();
 
 class ReferenceRun {
  public:
   // Initial values from init_seed; gradients from settings.seed. defects: names; unknown ones are
-  // Error(usage).
+  // Error(usage), as are an optimizer, profile or dtype that the reference does not have.
   ReferenceRun(const Settings& settings, std::uint64_t init_seed, const Mesh& mesh,
-               Communicator& ranks, std::vector<std::string> defects);
+               Communicator& ranks, const std::vector<std::string>& defects,
+               std::shared_ptr<const Arithmetic> arithmetic = host_arithmetic());
   ~ReferenceRun();
   void step();  // one step; injected order-free gradients
   void save(const std::filesystem::path& folder)
@@ -29,6 +33,7 @@ class ReferenceRun {
   void load(
       const std::filesystem::path& folder);  // of any mesh; Error(subject) naming file and place
   RankState state() const;
+  std::int64_t steps_done() const;
 
  private:
   struct Parts;
@@ -36,12 +41,15 @@ class ReferenceRun {
 };
 
 // Runs one phase as one rank: states, progress and exit record as phase_request.h says; rank faults
-// (kill_rank, hang_rank, flood_output, raise_exception) happen where they are told. Returns whether
-// it ended well.
-bool run_reference_phase(const PhaseRequest& request, Communicator& ranks);
+// (kill_rank, hang_rank, flood_output, raise_exception, exit_early) happen where they are told.
+// Returns whether it ended well. arithmetic: nothing means the host's; a request for another device
+// then fails.
+bool run_reference_phase(const PhaseRequest& request, Communicator& ranks,
+                         std::shared_ptr<const Arithmetic> arithmetic = nullptr);
 
 // The whole run of a scenario on one rank in this process: step -> logical state (0, save_after-1,
 // ..., train_until).
-std::map<std::int64_t, LogicalState> reference_states(const Settings& settings);
+std::map<std::int64_t, LogicalState> reference_states(
+    const Settings& settings, std::shared_ptr<const Arithmetic> arithmetic = host_arithmetic());
 
 }  // namespace resumecheck

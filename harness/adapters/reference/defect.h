@@ -1,0 +1,46 @@
+// Deliberate mistakes in the reference's save and load. A scenario that none of them can turn red
+// proves nothing, and one whose diagnosis does not name the mistake sends an engineer the wrong
+// way; so each defect says what it does and what the diagnosis must call it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/scenario/mesh.h"
+#include "harness/state/assembly.h"
+
+namespace resumecheck {
+
+enum class Defect {
+  cast_moments_to_param_dtype,
+  scale_through_bf16,
+  swap_two_shards,
+  step_restarts,
+  stale_shard,
+  zero_moments,
+};
+
+struct DefectDescription {
+  Defect defect;
+  std::string name;     // as [[fault]] and --defect write it
+  std::string summary;  // one line
+  std::string fit;      // the diagnosis that names it
+};
+const std::vector<DefectDescription>& defect_descriptions();
+const DefectDescription* find_defect(std::string_view name);
+
+class Defects {
+ public:
+  explicit Defects(const std::vector<std::string>& names);  // Error(usage) for an unknown one
+  bool has(Defect defect) const { return (bits_ & (1U << static_cast<unsigned>(defect))) != 0; }
+
+ private:
+  unsigned bits_ = 0;
+};
+
+// What the mistakes of the load that concern whole tensors do to a checkpoint before anybody takes
+// his part of it: scale_through_bf16, zero_moments, swap_two_shards. `onto` is the loading mesh.
+void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto);
+
+}  // namespace resumecheck

@@ -1,0 +1,39 @@
+#include "harness/adapters/reference/device_arithmetic.h"
+
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+class DeviceArithmetic final : public Arithmetic {
+ public:
+  std::string name() const override { return "cuda"; }
+  std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
+                                        const kernels::StepScalars& scalars,
+                                        kernels::Profile profile) const override {
+    return kernels::adamw8bit_update_on_device(run, scalars, profile);
+  }
+  void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const override {
+    kernels::adamw8bit_finish_on_device(run, cut);
+  }
+  void update(const kernels::PlainRun& run, const kernels::StepScalars& scalars,
+              kernels::Profile profile) const override {
+    kernels::adamw_update_on_device(run, scalars, profile);
+  }
+};
+
+}  // namespace
+
+int cuda_devices() { return kernels::device_count(); }
+
+std::string cuda_device_name() { return kernels::describe_device().name; }
+
+std::shared_ptr<const Arithmetic> device_arithmetic() {
+  if (cuda_devices() == 0) {
+    throw Error(Error::Kind::harness, "device cuda", "no CUDA device is visible to this program",
+                "run it where there is one, or with --device cpu");
+  }
+  return std::make_shared<DeviceArithmetic>();
+}
+
+}  // namespace resumecheck

@@ -1,0 +1,161 @@
+// One phase on one rank. Whatever happens, this rank leaves an exit record that says how far it
+// came and in what, and lets the others go: a phase ends with a barrier, so that a rank that
+// succeeded still hears of one that did not.
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <typeinfo>
+
+#include "harness/adapters/reference/defect.h"
+#include "harness/adapters/reference/rank_fault.h"
+#include "harness/adapters/reference/reference.h"
+#include "harness/ranks/thread_communicator.h"
+#include "harness/state/assembly.h"
+#include "harness/state/error.h"
+#include "harness/state/exit_record.h"
+#include "kernels/float_environment.h"
+
+namespace resumecheck {
+namespace {
+
+bool compared(const Settings& settings, std::int64_t step) {
+  return step == 0 || step >= settings.save_after - 1;
+}
+
+std::string type_name(const std::exception& failure) {
+  if (dynamic_cast<const PeerFailed*>(&failure) != nullptr) return "PeerFailed";
+  int status = 0;
+  char* name = abi::__cxa_demangle(typeid(failure).name(), nullptr, nullptr, &status);
+  const std::string text = name != nullptr ? name : "exception";
+  std::free(name);
+  return text;
+}
+
+std::vector<std::string> defects_among(const std::vector<FaultSpec>& faults) {
+  std::vector<std::string> names;
+  for (const FaultSpec& fault : faults) {
+    if (find_defect(fault.name) != nullptr) names.push_back(fault.name);
+  }
+  return names;
+}
+
+class Phase {
+ public:
+  Phase(const PhaseRequest& request, Communicator& ranks,
+        std::shared_ptr<const Arithmetic> arithmetic)
+      : request_(request), ranks_(ranks), arithmetic_(std::move(arithmetic)) {}
+
+  bool run() {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      kernels::check_float_environment();
+      request_.phase == "save_run" ? save_run() : resume_run();
+      ranks_.barrier();
+      record_.ok = true;
+    } catch (const std::exception& failure) {
+      record_.exception = {type_name(failure), failure.what(), ""};
+      ranks_.leave(failure.what());
+    }
+    record_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    write_exit_record(request_.records, ranks_.rank(), record_);
+    return record_.ok;
+  }
+
+ private:
+  void save_run() {
+    const Settings& settings = request_.settings;
+    enter("save_run step 0");
+    ReferenceRun run = build();
+    write_state(run);
+    for (std::int64_t step = 1; step <= settings.train_until; ++step) {
+      enter("save_run step " + std::to_string(step));
+      take_step(run);
+      if (step != settings.save_after) continue;
+      enter("save");
+      run.save(request_.checkpoint);
+    }
+  }
+
+  void resume_run() {
+    const Settings& settings = request_.settings;
+    enter("load");
+    ReferenceRun run = build();
+    run.load(request_.checkpoint);
+    if (run.steps_done() != settings.save_after) {
+      throw Error(Error::Kind::subject, request_.checkpoint.string(),
+                  "was saved after step " + std::to_string(run.steps_done()) +
+                      ", the scenario saves after step " + std::to_string(settings.save_after),
+                  "load the checkpoint of the same scenario");
+    }
+    record_.step = run.steps_done();
+    write_state(run);
+    for (std::int64_t step = settings.save_after + 1; step <= settings.train_until; ++step) {
+      enter("step " + std::to_string(step));
+      take_step(run);
+    }
+  }
+
+  ReferenceRun build() const {
+    return {request_.settings,
+            request_.init_seed,
+            request_.mesh,
+            ranks_,
+            defects_among(request_.faults),
+            arithmetic_for_device()};
+  }
+
+  std::shared_ptr<const Arithmetic> arithmetic_for_device() const {
+    if (arithmetic_) return arithmetic_;
+    if (request_.device == "cpu") return host_arithmetic();
+    throw Error(Error::Kind::harness, "device " + request_.device,
+                "this program computes on the CPU only", "use resumecheck-mpi");
+  }
+
+  void enter(const std::string& place) {
+    record_.phase = place;
+    write_progress(request_.records, ranks_.rank(), place);
+    suffer_faults(request_.faults, ranks_.rank(), place);
+  }
+
+  void take_step(ReferenceRun& run) {
+    run.step();
+    record_.step = run.steps_done();
+    write_state(run);
+  }
+
+  void write_state(const ReferenceRun& run) const {
+    if (!compared(request_.settings, run.steps_done())) return;
+    write_rank_state(step_folder(request_.states, run.steps_done()), run.state());
+  }
+
+  const PhaseRequest& request_;
+  Communicator& ranks_;
+  std::shared_ptr<const Arithmetic> arithmetic_;
+  ExitRecord record_;
+};
+
+}  // namespace
+
+bool run_reference_phase(const PhaseRequest& request, Communicator& ranks,
+                         std::shared_ptr<const Arithmetic> arithmetic) {
+  return Phase(request, ranks, std::move(arithmetic)).run();
+}
+
+std::map<std::int64_t, LogicalState> reference_states(
+    const Settings& settings, std::shared_ptr<const Arithmetic> arithmetic) {
+  kernels::check_float_environment();
+  const auto alone = single_rank();
+  ReferenceRun run(settings, settings.seed, Mesh::parse("dp1"), *alone, {}, std::move(arithmetic));
+  std::map<std::int64_t, LogicalState> states;
+  for (std::int64_t step = 0;; ++step) {
+    if (compared(settings, step)) states[step] = assemble({run.state()}).assembled.state;
+    if (step == settings.train_until) return states;
+    run.step();
+  }
+}
+
+}  // namespace resumecheck
