@@ -28,12 +28,6 @@ FaultSpec with_defaults(FaultSpec fault, const Settings& settings) {
 
 }  // namespace
 
-const std::vector<std::string>& rank_fault_names() {
-  static const std::vector<std::string> names = {"kill_rank", "hang_rank", "flood_output",
-                                                 "raise_exception", "exit_early"};
-  return names;
-}
-
 const std::vector<std::string>& checkpoint_fault_names() {
   static const std::vector<std::string> names = {"truncate_checkpoint", "remove_checkpoint"};
   return names;

@@ -13,8 +13,6 @@
 
 namespace resumecheck {
 
-// kill_rank, hang_rank, flood_output, raise_exception, exit_early: done by the rank itself.
-const std::vector<std::string>& rank_fault_names();
 // truncate_checkpoint, remove_checkpoint: done by the harness between the two phases.
 const std::vector<std::string>& checkpoint_fault_names();
 

@@ -25,16 +25,9 @@ constexpr const char* kFail = "fail";
 constexpr const char* kNotReached = "not_reached";
 constexpr const char* kNotApplicable = "not_applicable";
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char letter : text) {
-    if (letter == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += letter;
-    }
-  }
-  return quoted + "'";
+bool asks_for(const Scenario& scenario, const char* oracle) {
+  const auto& oracles = scenario.oracles;
+  return std::find(oracles.begin(), oracles.end(), oracle) != oracles.end();
 }
 
 bool is_step(const std::string& phase) { return phase.rfind("step ", 0) == 0; }
@@ -143,6 +136,7 @@ class Judgement {
  private:
   void describe_case();
   bool harness_failed(const PhaseOutcome& outcome, const char* phase);
+  bool unsupported(const PhaseOutcome& outcome);
   bool save_run_failed();
   bool load_failed();
   bool after_load_differs();
@@ -153,10 +147,7 @@ class Judgement {
   bool vacuous();
   void mark_known_broken();
 
-  bool asked(const char* oracle) const {
-    const auto& oracles = case_.scenario->oracles;
-    return std::find(oracles.begin(), oracles.end(), oracle) != oracles.end();
-  }
+  bool asked(const char* oracle) const { return asks_for(*case_.scenario, oracle); }
   void fail(const std::string& failed_at, const std::string& symptom) {
     result_.verdict = Verdict::fail;
     result_.failed_at = failed_at;
@@ -198,26 +189,17 @@ void add_notes(const PhaseOutcome& outcome, std::vector<std::string>& notes) {
 
 void Judgement::describe_case() {
   const PhaseOutcome& last = phases_.resume ? *phases_.resume : phases_.save;
-  result_.name = case_.name();
-  result_.scenario = case_.scenario->name;
-  result_.adapter = case_.adapter;
+  result_ = result_of(case_);
   if (case_.save_env) result_.save_environment = record_of(*case_.save_env, phases_.save);
   if (case_.load_env) result_.load_environment = record_of(*case_.load_env, last);
-  result_.from = case_.from.text();
-  result_.onto = case_.onto.text();
-  result_.device = case_.device;
   result_.process = last.process;
   result_.transport = last.transport;
   result_.seconds = phases_.save.seconds + (phases_.resume ? phases_.resume->seconds : 0);
-  result_.again = "resumecheck run " + shell_quoted(case_.name());
   std::set<std::string> stand_ins(phases_.save.stand_ins.begin(), phases_.save.stand_ins.end());
   stand_ins.insert(last.stand_ins.begin(), last.stand_ins.end());
   result_.stand_ins.assign(stand_ins.begin(), stand_ins.end());
   add_notes(phases_.save, result_.notes);
   if (phases_.resume) add_notes(*phases_.resume, result_.notes);
-  for (const char* oracle : {"after_load", "trajectory", "golden"}) {
-    result_.oracles[oracle] = asked(oracle) ? kNotReached : kNotApplicable;
-  }
 }
 
 bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
@@ -228,6 +210,19 @@ bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
   if (outcome.harness_timeout) {
     result_.verdict = Verdict::timeout;
     result_.reason = fmt::format("{}: the ranks had not begun within the time limit", phase);
+    return true;
+  }
+  return false;
+}
+
+// An adapter that cannot do what is asked says so before it begins.
+bool Judgement::unsupported(const PhaseOutcome& outcome) {
+  for (const RankEnd& end : outcome.ranks) {
+    if (!end.record || !end.record->exception || end.record->exception->type != "Unsupported") {
+      continue;
+    }
+    result_.verdict = Verdict::skip;
+    result_.reason = end.record->exception->message;
     return true;
   }
   return false;
@@ -292,6 +287,7 @@ void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at
   evidence.one_step_before = &saved(step - 1).assembled;
   evidence.fresh = &saved(0).assembled.state;
   evidence.param_dtype = settings_.param_dtype;
+  evidence.saved_step = settings_.save_after;
   result_.diagnosis = diagnose(comparison, evidence);
   result_.want_file = (artifacts_ / "want.safetensors").string();
   result_.got_file = (artifacts_ / "got.safetensors").string();
@@ -443,20 +439,57 @@ void Judgement::mark_known_broken() {
 CaseResult Judgement::judge() {
   describe_case();
   try {
-    const bool decided = harness_failed(phases_.save, "save_run") || save_run_failed() ||
-                         (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
-                         load_failed() || after_load_differs() || trajectory_differs() ||
-                         resume_failed_later() || golden_differs() || vacuous();
+    const bool decided =
+        harness_failed(phases_.save, "save_run") || unsupported(phases_.save) ||
+        save_run_failed() || (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
+        (phases_.resume && unsupported(*phases_.resume)) || load_failed() || after_load_differs() ||
+        trajectory_differs() || resume_failed_later() || golden_differs() || vacuous();
     if (!decided) result_.verdict = Verdict::pass;
   } catch (const Error& problem) {
     cannot_judge(problem.what());
   }
-  if (result_.verdict == Verdict::error) result_.failed_at = result_.symptom = "";
+  if (result_.verdict == Verdict::error) {
+    result_.failed_at = result_.symptom = "";
+    for (auto& [oracle, answer] : result_.oracles) {
+      if (answer == kFail) answer = kNotReached;
+    }
+  }
   mark_known_broken();
   return result_;
 }
 
 }  // namespace
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char letter : text) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+CaseResult result_of(const Case& c) {
+  CaseResult result;
+  result.name = c.name();
+  result.scenario = c.scenario->name;
+  result.adapter = c.adapter;
+  if (c.save_env) result.save_environment = {c.save_env->name, c.save_env->packages};
+  if (c.load_env) result.load_environment = {c.load_env->name, c.load_env->packages};
+  result.from = c.from.text();
+  result.onto = c.onto.text();
+  result.save_after = c.scenario->settings.save_after;
+  result.device = c.device;
+  result.transport = c.native() ? "mpi" : "none";
+  result.again = "resumecheck run " + shell_quoted(c.name());
+  for (const char* oracle : {"after_load", "trajectory", "golden"}) {
+    result.oracles[oracle] = asks_for(*c.scenario, oracle) ? kNotReached : kNotApplicable;
+  }
+  return result;
+}
 
 CaseResult judge(const Case& c, const Phases& phases, const fs::path& root,
                  const fs::path& artifacts) {

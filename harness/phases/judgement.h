@@ -16,6 +16,11 @@ struct Phases {
   std::optional<PhaseOutcome> resume;  // nothing: not reached, as the save run failed
 };
 
+// What is known of a case before anything ran: names, environments, the command to run it again.
+// Verdict ERROR until something is found out.
+CaseResult result_of(const Case& c);
+std::string shell_quoted(const std::string& text);
+
 // Order: save run failed -> FAIL at "save_run step k" | "save" (state files of steps reached are
 // not compared further); resume failed in load -> FAIL at "load"; after_load comparison; resume
 // failed in step k (after comparing the steps before it); trajectory per step; golden per step on

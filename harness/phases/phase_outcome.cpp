@@ -21,11 +21,11 @@ bool ended_well(const RankEnd& end) {
 
 // What a rank says when another one has gone away: true, but not the cause.
 bool speaks_of_another_rank(const RankEnd& end) {
-  static constexpr std::array<std::string_view, 7> signs = {
-      "another rank failed", "Connection closed by peer", "Connection reset by peer",
-      "Broken pipe",         "Connection refused",        "remote process exited",
-      "Socket closed"};
+  static constexpr std::array<std::string_view, 6> signs = {
+      "Connection closed by peer", "Connection reset by peer", "Broken pipe",
+      "Connection refused",        "remote process exited",    "Socket closed"};
   if (!end.record || !end.record->exception) return false;
+  if (end.record->exception->type == "PeerFailed") return true;
   const std::string& message = end.record->exception->message;
   return std::any_of(signs.begin(), signs.end(), [&](std::string_view sign) {
     return message.find(sign) != std::string::npos;

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "harness/phases/fault.h"
@@ -155,14 +154,6 @@ PhaseRequest parse(const fs::path& file, const Json& json) {
   return request;
 }
 
-// A scenario that names no format leaves the settings' default, which an adapter may not have.
-std::string save_format(const Case& c) {
-  const auto& formats = adapter_declaration(c.adapter).save_formats;
-  const std::string& wanted = c.scenario->settings.save_format;
-  const bool has_it = std::find(formats.begin(), formats.end(), wanted) != formats.end();
-  return has_it || formats.empty() ? wanted : formats.front();
-}
-
 PhaseRequest common_request(const Case& c, const std::string& phase, const Mesh& mesh) {
   const Scenario& scenario = *c.scenario;
   PhaseRequest request;
@@ -176,8 +167,7 @@ PhaseRequest common_request(const Case& c, const std::string& phase, const Mesh&
   request.mesh = mesh;
   request.save_mesh = c.from;
   request.device = c.device;
-  request.settings = scenario.settings;
-  request.settings.save_format = save_format(c);
+  request.settings = c.settings();
   if (scenario.carrier == "py") request.scenario_file = fs::absolute(scenario.file);
   request.faults = faults_of_phase(scenario.faults, phase, mesh, request.settings);
   return request;
