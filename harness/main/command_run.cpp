@@ -1,0 +1,357 @@
+// `resumecheck run`: which cases, where, and what becomes of their results. A result is on disk
+// before the next case begins, so that neither a signal nor a full disk nor a crash takes back what
+// was found out; and what was not run says so, as a run that was cut short must never look green.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/main/commands.h"
+#include "harness/phases/case_runner.h"
+#include "harness/phases/fault.h"
+#include "harness/phases/interruption.h"
+#include "harness/phases/judgement.h"
+#include "harness/phases/process.h"
+#include "harness/report/report.h"
+#include "harness/scenario/case.h"
+#include "harness/state/error.h"
+#include "harness/state/file.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kExitCodeOfHarness = 3;
+
+struct RunArguments {
+  std::vector<std::string> patterns, labels, adapters, environments, required, defects;
+  std::string launcher;
+  std::string device = "cpu";
+  std::string out = "out";
+  std::string junit;
+  double time_limit = 120;
+  bool cold = false;
+  bool keep = false;
+};
+
+// ---- which cases ---------------------------------------------------------------------------
+
+// "mine/train.py" or "mine/train.toml[reference,dp2->dp1]": the file, and what is in brackets.
+struct PathPattern {
+  fs::path file;
+  std::string brackets;
+};
+
+std::optional<PathPattern> as_path(const std::string& pattern) {
+  const std::size_t bracket = pattern.find('[');
+  const fs::path file = pattern.substr(0, bracket);
+  if (file.extension() != ".toml" && file.extension() != ".py") return std::nullopt;
+  return PathPattern{file, bracket == std::string::npos ? "" : pattern.substr(bracket)};
+}
+
+std::vector<Case> cases_of_file(const PathPattern& path, const fs::path& root,
+                                const std::vector<Environment>& environments,
+                                const RunArguments& arguments) {
+  if (!fs::exists(path.file)) {
+    throw Error(Error::Kind::usage, path.file.string(), "there is no such scenario file",
+                "give the path from here, or a name that `resumecheck list` prints");
+  }
+  const Scenario scenario = read_scenario(path.file, root / "scenarios");
+  Selection selection;
+  selection.patterns = {scenario.name + path.brackets};
+  selection.labels = arguments.labels;
+  selection.adapters = arguments.adapters;
+  return select(expand({scenario}, environments), selection);
+}
+
+std::vector<Case> selected_cases(const RunArguments& arguments, const fs::path& root,
+                                 const std::vector<Environment>& environments) {
+  std::vector<Case> chosen;
+  Selection selection;
+  selection.labels = arguments.labels;
+  selection.adapters = arguments.adapters;
+  for (const std::string& pattern : arguments.patterns) {
+    if (const auto path = as_path(pattern)) {
+      for (Case& c : cases_of_file(*path, root, environments, arguments)) {
+        chosen.push_back(std::move(c));
+      }
+    } else {
+      selection.patterns.push_back(pattern);
+    }
+  }
+  if (arguments.patterns.empty() && arguments.labels.empty()) selection.labels = {"quick"};
+  if (chosen.empty() || !selection.patterns.empty()) {
+    for (Case& c : select(expand(read_scenarios(root / "scenarios"), environments), selection)) {
+      chosen.push_back(std::move(c));
+    }
+  }
+  std::set<std::string> names;
+  std::vector<Case> once;
+  for (Case& c : chosen) {
+    if (names.insert(c.name()).second) once.push_back(std::move(c));
+  }
+  return once;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_fault(const FaultSpec& fault, const std::vector<Case>& cases) {
+  if (contains(rank_fault_names(), fault.name) || contains(checkpoint_fault_names(), fault.name)) {
+    return;
+  }
+  for (const Case& c : cases) {
+    const auto& defects = adapter_declaration(c.adapter).defects;
+    if (contains(defects, fault.name)) continue;
+    throw Error(
+        Error::Kind::usage, "--defect " + fault.name,
+        fmt::format("adapter {} has no such defect", c.adapter),
+        fmt::format("there are for every adapter {}, {}; for reference {}",
+                    fmt::join(rank_fault_names(), ", "), fmt::join(checkpoint_fault_names(), ", "),
+                    fmt::join(adapter_declaration("reference").defects, ", ")));
+  }
+}
+
+// The same cases with the defects switched on.
+void switch_on(const std::vector<std::string>& defects, std::vector<Case>& cases) {
+  std::vector<FaultSpec> faults;
+  for (const std::string& text : defects) {
+    faults.push_back(parse_fault(text));
+    check_fault(faults.back(), cases);
+  }
+  if (faults.empty()) return;
+  for (Case& c : cases) {
+    Scenario scenario = *c.scenario;
+    scenario.faults.insert(scenario.faults.end(), faults.begin(), faults.end());
+    c.scenario = std::make_shared<const Scenario>(std::move(scenario));
+  }
+}
+
+// ---- where results go ----------------------------------------------------------------------
+
+// Two runs in one folder would remove each other's work.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) {
+    std::error_code problem;
+    fs::create_directories(folder, problem);
+    if (problem) throw Error(Error::Kind::harness, folder.string(), problem.message());
+    const fs::path file = folder / ".lock";
+    descriptor_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) throw Error(Error::Kind::harness, file.string(), std::strerror(errno));
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    close(descriptor_);
+    throw Error(Error::Kind::harness, folder.string(), "another resumecheck is writing there",
+                "wait for it, or give another folder with --out");
+  }
+  ~FolderLock() { close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+bool wants_colour() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+void say(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+// What must be added to the command for it to do the same again.
+std::string flags_again(const RunArguments& arguments) {
+  std::string flags;
+  for (const std::string& defect : arguments.defects) flags += " --defect " + shell_quoted(defect);
+  for (const std::string& environment : arguments.environments) {
+    if (environment.find('=') != std::string::npos) flags += " --env " + shell_quoted(environment);
+  }
+  if (arguments.device != "cpu") flags += " --device " + arguments.device;
+  if (!arguments.launcher.empty()) flags += " --launcher " + shell_quoted(arguments.launcher);
+  return flags;
+}
+
+class Run {
+ public:
+  Run(const RunArguments& arguments, const fs::path& root, std::vector<Case> cases)
+      : arguments_(arguments),
+        root_(root),
+        out_(arguments.out),
+        cases_(std::move(cases)),
+        lock_(out_),
+        file_(out_ / "results.jsonl", read_provenance(root)) {}
+
+  int run();
+
+ private:
+  CaseRunOptions options() const;
+  bool skipped(const Case& c);
+  void report(CaseResult result);
+  void report_not_run(const std::string& reason);
+  std::string again(const Case& c) const;
+  fs::path junit() const {
+    return arguments_.junit.empty() ? out_ / "junit.xml" : fs::path(arguments_.junit);
+  }
+
+  const RunArguments& arguments_;
+  const fs::path& root_;
+  fs::path out_;
+  std::vector<Case> cases_;
+  FolderLock lock_;
+  ResultsFile file_;
+  std::vector<CaseResult> results_;
+  std::set<std::string> reported_;
+};
+
+CaseRunOptions Run::options() const {
+  CaseRunOptions options;
+  options.root = root_;
+  options.work = out_ / "work";
+  options.artifacts = out_ / "artifacts";
+  options.native_program = fs::read_symlink("/proc/self/exe").parent_path() / "resumecheck-mpi";
+  if (!arguments_.launcher.empty()) options.launcher = Launcher(arguments_.launcher);
+  options.cold = arguments_.cold;
+  options.keep = arguments_.keep;
+  options.limit_seconds = arguments_.time_limit;
+  return options;
+}
+
+std::string Run::again(const Case& c) const {
+  std::string argument = c.name();
+  const fs::path& file = c.scenario->file;
+  const std::string from_scenarios = fs::relative(file, root_ / "scenarios").string();
+  if (from_scenarios.rfind("..", 0) == 0)
+    argument.replace(0, c.scenario->name.size(), file.string());
+  return "resumecheck run " + shell_quoted(argument) + flags_again(arguments_);
+}
+
+void Run::report(CaseResult result) {
+  reported_.insert(result.name);
+  for (const std::string& defect : arguments_.defects) {
+    result.notes.push_back("under --defect " + defect);
+  }
+  const auto c = std::find_if(cases_.begin(), cases_.end(),
+                              [&](const Case& one) { return one.name() == result.name; });
+  if (c != cases_.end()) result.again = again(*c);
+  results_.push_back(result);
+  file_.append(result);
+  say(console_line(result, wants_colour()));
+}
+
+// A case that cannot run here is a SKIP, unless someone counts on it.
+bool Run::skipped(const Case& c) {
+  const std::string launcher =
+      arguments_.launcher.empty() ? "mpirun" : split_command(arguments_.launcher).front();
+  const auto reason = why_not_runnable(c, launcher);
+  if (!reason) return false;
+  CaseResult result = result_of(c);
+  result.reason = *reason;
+  result.verdict = Verdict::skip;
+  for (const auto& environment : {c.save_env, c.load_env}) {
+    const bool missing = environment && environment->python.empty();
+    if (missing && environment->named_by_user) result.verdict = Verdict::error;
+  }
+  for (const std::string& name : arguments_.required) {
+    if (reason->find(name) == std::string::npos) continue;
+    result.verdict = Verdict::error;
+    result.reason += fmt::format(" (required by --require {})", name);
+    break;
+  }
+  report(result);
+  return true;
+}
+
+void Run::report_not_run(const std::string& reason) {
+  for (const Case& c : cases_) {
+    if (reported_.count(c.name()) != 0) continue;
+    CaseResult result = result_of(c);
+    result.reason = reason;
+    report(result);
+  }
+}
+
+int Run::run() {
+  const InterruptionHandlers handlers(kExitCodeOfHarness);
+  try {
+    std::vector<Case> runnable;
+    for (const Case& c : cases_) {
+      if (!skipped(c)) runnable.push_back(c);
+    }
+    run_cases(runnable, options(), [this](const CaseResult& result) { report(result); });
+  } catch (const Interrupted&) {
+    end_all_descendants();
+    report_not_run("interrupted: not run");
+  }
+  end_all_descendants();
+  write_file(junit(), junit_xml(results_));
+  say(summary_table(results_, wants_colour()));
+  say(fmt::format("results: {}   junit: {}", (out_ / "results.jsonl").string(), junit().string()));
+  if (fs::exists(out_ / "artifacts")) {
+    say(fmt::format("what failed left: {}", (out_ / "artifacts").string()));
+  }
+  std::vector<Verdict> verdicts;
+  for (const CaseResult& result : results_) verdicts.push_back(result.verdict);
+  return exit_code(verdicts);
+}
+
+int run(const RunArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, as a full disk
+  const fs::path root = project_root();
+  std::vector<Environment> environments = find_environments(root, arguments.environments);
+  std::vector<Case> cases = selected_cases(arguments, root, environments);
+  for (Case& c : cases) c.device = arguments.device;
+  switch_on(arguments.defects, cases);
+  return Run(arguments, root, std::move(cases)).run();
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand(
+      "run", "Runs cases, launching their ranks; without a pattern those labelled quick");
+  command->add_option("patterns", arguments->patterns,
+                      "case names with * and ?, or paths of scenario files (.toml, .py)");
+  command->add_option("--label", arguments->labels, "only cases with this label");
+  command->add_option("--adapter", arguments->adapters, "only cases of this adapter");
+  command->add_option("--env", arguments->environments,
+                      "only this environment, as NAME or NAME=/path/to/python");
+  command->add_option("--launcher", arguments->launcher,
+                      "starts the ranks, {n} being their number: 'srun -n {n}'");
+  command->add_flag("--cold", arguments->cold, "start every phase afresh, never by a fork");
+  command->add_option("--out", arguments->out, "folder for results")->capture_default_str();
+  command->add_option("--junit", arguments->junit, "JUnit file (out/junit.xml)");
+  command->add_option("--time-limit", arguments->time_limit, "seconds a phase")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--require", arguments->required,
+                      "a skip for this reason is an error: cuda, torch-2.8");
+  command->add_option(
+      "--defect", arguments->defects,
+      "switch a mistake on, as NAME, NAME:RANK or NAME:RANK:WHEN, to see it caught");
+  command->add_flag("--keep", arguments->keep, "keep states and checkpoints");
+  command->add_option("--device", arguments->device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  for (const char* many : {"--label", "--adapter", "--env", "--require", "--defect"}) {
+    command->get_option(many)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+}
+
+}  // namespace resumecheck
