@@ -49,12 +49,19 @@ struct Bf16Values {
   }
 };
 
+// `yes` where the mask is all ones, `no` where it is 0. On bits, because g++ does not vectorise a
+// choice by a condition that is the same for all elements.
+RESUMECHECK_PHASE float chosen(std::uint32_t mask, float yes, float no) {
+  return float_of((bits_of(yes) & mask) | (bits_of(no) & ~mask));
+}
+
 // ATen's linear interpolation from `start` to `end`, multiplication and addition fused. The side
 // that is nearer to the result is the addend, which decides the last bit.
 struct FusedLerp {
   RESUMECHECK_PHASE static float lerp(float start, float end, float weight) {
-    const bool near_start = weight > -0.5F && weight < 0.5F;
-    return fused(near_start ? weight : weight - 1.0F, end - start, near_start ? start : end);
+    const bool near_start = fabsf(weight) < 0.5F;
+    return fused(near_start ? weight : weight - 1.0F, end - start,
+                 chosen(near_start ? ~0U : 0U, start, end));
   }
 };
 
@@ -84,7 +91,16 @@ RESUMECHECK_PHASE float scale_of(std::uint32_t absmax) {
   return largest < 1e-12F ? 1e-12F : largest;
 }
 
-// ---- From a quotient to its code -----------------------------------------------------------
+// ---- From a code to its entry, and from a quotient to its code
+// -----------------------------------------------------------
+
+// The entry of a code. `zero` is 0: g++ turns a look-up into a gather only if the index is an int
+// that it cannot trace back to a byte.
+struct CodebookEntries {
+  const float* codebook;
+  std::int32_t zero;
+  RESUMECHECK_PHASE float operator()(std::uint8_t code) const { return codebook[code ^ zero]; }
+};
 
 // Bits reordered so that unsigned comparison orders floats: negatives reversed, below positives.
 RESUMECHECK_PHASE std::uint32_t ordered_key(float value) {
@@ -138,15 +154,14 @@ struct UpdatePhase {
   const typename Values::Stored* grad;
   const std::uint8_t* codes1;
   const std::uint8_t* codes2;
-  const float* codebook1;
-  const float* codebook2;
+  CodebookEntries entry1, entry2;
   float scale1, scale2;
   StepScalars scalars;
   float* moment1;
   float* moment2;
   RESUMECHECK_PHASE void operator()(int, int i) const {
-    const Element old = {Values::load(param, i), codebook1[codes1[i]] * scale1,
-                         codebook2[codes2[i]] * scale2};
+    const Element old = {Values::load(param, i), entry1(codes1[i]) * scale1,
+                         entry2(codes2[i]) * scale2};
     const Element now = updated<Arithmetic>(old, Values::load(grad, i), scalars);
     moment1[i] = now.moment1;
     moment2[i] = now.moment2;
@@ -213,11 +228,11 @@ struct QuantisePhase {
 
 struct DequantisePhase {
   const std::uint8_t* codes;
-  const float* codebook;
+  CodebookEntries entry;
   float scale;
   float* values;
   RESUMECHECK_PHASE void operator()(int, int i) const {
-    values[i] = canonical(codebook[codes[i]] * scale);
+    values[i] = canonical(entry(codes[i]) * scale);
   }
 };
 
@@ -242,8 +257,9 @@ RESUMECHECK_PHASE void update_moments(const Team& team, const BlockTask& task, s
       count,
       UpdatePhase<Arithmetic, Values>{
           static_cast<Stored*>(task.param) + start, static_cast<const Stored*>(task.grad) + start,
-          task.codes1 + start, task.codes2 + start, task.map1.codebook, task.map2.codebook,
-          task.scale1[block], task.scale2[block], task.scalars, memory.moment1, memory.moment2});
+          task.codes1 + start, task.codes2 + start, CodebookEntries{task.map1.codebook, task.zero},
+          CodebookEntries{task.map2.codebook, task.zero}, task.scale1[block], task.scale2[block],
+          task.scalars, memory.moment1, memory.moment2});
   team.threads(2 * partial_maxima, ClearPhase{memory.partials});
   team.template elements<partial_maxima>(count,
                                          PartialMaximumPhase{memory.moment1, memory.partials});
@@ -298,7 +314,8 @@ RESUMECHECK_PHASE void dequantise_block(const Team& team, const DequantiseTask& 
   const std::int64_t start = index * task.block;
   team.template elements<threads_per_block>(
       elements_of_block(task.count, task.block, index),
-      DequantisePhase{task.codes + start, task.codebook, task.scale[index], task.values + start});
+      DequantisePhase{task.codes + start, CodebookEntries{task.codebook, task.zero},
+                      task.scale[index], task.values + start});
 }
 
 // Unquantised moments have no blocks: a tile is only what one team takes at a time.

@@ -30,6 +30,7 @@ struct BlockTask {
   float* scale1 = nullptr;  // [blocks]
   float* scale2 = nullptr;
   CodeMap map1, map2;
+  std::int32_t zero = 0;  // see CodebookEntries
   StepScalars scalars;
 };
 
@@ -60,6 +61,7 @@ struct DequantiseTask {
   const float* scale = nullptr;  // [blocks]
   const float* codebook = nullptr;
   float* values = nullptr;
+  std::int32_t zero = 0;  // see CodebookEntries
 };
 
 struct IsaUnit {

@@ -1,0 +1,56 @@
+// Every instruction set of this machine gives the slow twin's bits, and a build with one wrong flag
+// does not: without the second half the first could be green because it compares nothing.
+#include "kernels/isa.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/contracted.h"
+#include "kernels/twin_comparison.h"
+
+namespace resumecheck::kernels {
+namespace {
+
+class EveryIsa : public testing::TestWithParam<Isa> {};
+
+TEST_P(EveryIsa, GivesTheSlowTwinsBits) {
+  for (const Outcome& outcome : compare_with_twin(host_subject(GetParam()), 1)) {
+    EXPECT_GT(outcome.elements, 0) << outcome.kernel << " compared nothing";
+    EXPECT_EQ(outcome.mismatches, 0)
+        << outcome.kernel << " of the " << name_of(GetParam())
+        << " build: " << outcome.first_mismatch
+        << "\nread the formula in slow_twin.cpp against the phase in "
+        << "adamw8bit_phases.h; if only one instruction set is wrong, its flags in CMakeLists.txt";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, EveryIsa, testing::ValuesIn(available_isas()),
+                         [](const auto& info) { return name_of(info.param); });
+
+TEST(Contracted, GivesOtherBits) {
+  if (!contracted_available()) GTEST_SKIP() << "the processor has no FMA to contract with";
+  Subject subject = host_subject(Isa::avx2);
+  subject.update = adamw8bit_update_contracted;
+  const Outcome fp32 = compare_with_twin(subject, 1).front();
+  EXPECT_EQ(fp32.kernel, "adamw8bit_update fp32");
+  EXPECT_GT(fp32.mismatches, 1000)
+      << "contraction changed next to nothing, so -ffp-contract=off is not what keeps the bits; "
+      << "look at the flags of isa_contracted.cpp";
+}
+
+TEST(Isas, OnlyThoseOfThisMachineAreHandedOut) {
+  EXPECT_EQ(available_isas().front(), Isa::baseline);
+  EXPECT_EQ(available_isas().back(), best_isa());
+  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+    const std::vector<Isa> isas = available_isas();
+    if (std::find(isas.begin(), isas.end(), isa) == isas.end())
+      EXPECT_THROW(unit_of(isa), std::invalid_argument);
+    else
+      EXPECT_NO_THROW(unit_of(isa));
+  }
+}
+
+}  // namespace
+}  // namespace resumecheck::kernels

@@ -1,0 +1,560 @@
+// Both sides keep their own state and take several steps, so that one wrong bit is not mended by
+// the other's. Everything is compared as bits, NaNs too: there is one stored NaN.
+#include "kernels/twin_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/philox.h"
+#include "kernels/slow_twin.h"
+
+namespace resumecheck::kernels {
+namespace {
+
+// ---- Inputs ---------------------------------------------------------------------------------
+
+std::uint32_t bits_in(float value) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+float float_from(std::uint32_t bits) {
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+class Draw {
+ public:
+  explicit Draw(std::uint32_t seed) : seed_(seed) {}
+  std::uint32_t word() {
+    const std::uint32_t index = next_++;
+    return philox4x32_10({index, 0, 0, 0}, {seed_, 0x7265u})[0];
+  }
+  std::size_t below(std::size_t limit) { return word() % limit; }
+  // Magnitudes over about thirty binades, both signs, zeros among them.
+  float value() {
+    const std::uint32_t bits = word();
+    if (bits % 97 == 0) return 0.0F;
+    const float mantissa = 1.0F + static_cast<float>(bits & 0xffffU) / 65536.0F;
+    const int exponent = static_cast<int>((bits >> 16) % 30) - 24;
+    return std::ldexp((bits >> 31) != 0 ? -mantissa : mantissa, exponent);
+  }
+  float edge();
+
+ private:
+  std::uint32_t seed_, next_ = 0;
+};
+
+float Draw::edge() {
+  static const std::uint32_t encodings[] = {
+      0x00000000, 0x80000000,              // zeros
+      0x00000001, 0x80000001, 0x007fffff,  // denormals
+      0x00800000, 0x80800000, 0x00800001,  // smallest normals
+      0x3f800000, 0xbf800000, 0x3f7fffff,  // around one
+      0x7f7fffff, 0xff7fffff, 0x7e800000,  // largest
+      0x7f800000, 0xff800000,              // infinities
+      0x7f800001, 0xffabcdef,              // signalling NaNs
+      0x7fc00000, 0xffc00000, 0x7fffffff,  // quiet NaNs
+      0x2b8cbccb, 0x2b8cbccc, 0x2b8cbccd,  // around 1e-12, the smallest divisor
+      0x1e3ce508, 0x9e3ce508, 0x60ad78ec,  // 1e-20, -1e-20, 1e20
+  };
+  return float_from(encodings[below(std::size(encodings))]);
+}
+
+enum class Kind { ordinary, edges, tiny, zero };
+
+float draw_value(Draw& draw, Kind kind) {
+  switch (kind) {
+    case Kind::zero:
+      return 0.0F;
+    case Kind::tiny:
+      return draw.value() * 1e-38F;
+    case Kind::edges:
+      return draw.below(4) == 0 ? draw.edge() : draw.value();
+    case Kind::ordinary:
+      break;
+  }
+  return draw.value();
+}
+
+// One kind a block, so that a NaN does not swallow every block. One block in eight has its largest
+// magnitude negative.
+std::vector<float> draw_values(Draw& draw, std::int64_t count, std::int64_t block, bool edges) {
+  std::vector<float> values;
+  Kind kind = Kind::ordinary;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i % block == 0) {
+      const std::size_t choice = draw.below(8);
+      kind = choice == 0           ? Kind::zero
+             : choice == 1         ? Kind::tiny
+             : choice < 5 && edges ? Kind::edges
+                                   : Kind::ordinary;
+      values.push_back(choice == 7 ? -1e4F : draw_value(draw, kind));
+    } else {
+      values.push_back(draw_value(draw, kind));
+    }
+  }
+  return values;
+}
+
+std::vector<float> draw_scales(Draw& draw, std::size_t blocks, bool edges) {
+  std::vector<float> scales;
+  for (std::size_t i = 0; i < blocks; ++i)
+    scales.push_back(edges && draw.below(3) == 0 ? std::fabs(draw.edge())
+                                                 : std::fabs(draw.value()));
+  return scales;
+}
+
+std::vector<std::uint8_t> draw_codes(Draw& draw, std::int64_t count) {
+  std::vector<std::uint8_t> codes;
+  for (std::int64_t i = 0; i < count; ++i) codes.push_back(static_cast<std::uint8_t>(draw.word()));
+  return codes;
+}
+
+// Every middle between two codes and its neighbours, in blocks whose largest magnitude is a power
+// of two, so that the quotient is exactly what stands here.
+std::vector<float> values_at_ties(const std::vector<float>& codebook, std::int64_t block) {
+  std::vector<float> values;
+  const auto push = [&](float value) {
+    if (static_cast<std::int64_t>(values.size()) % block == 0) values.push_back(1.0F);
+    values.push_back(value);
+  };
+  for (std::size_t c = 0; c + 1 < codebook.size(); ++c) {
+    const float middle = codebook[c] + (codebook[c + 1] - codebook[c]) * 0.5F;
+    float near = middle;
+    for (int k = 0; k < 3; ++k) near = std::nextafterf(near, -2.0F);
+    for (int k = 0; k < 7; ++k, near = std::nextafterf(near, 2.0F))
+      if (std::fabs(near) <= 1.0F) push(near);
+    push(codebook[c]);
+    push(std::nextafterf(codebook[c], -1.0F));
+    push(std::nextafterf(codebook[c], 1.0F));
+  }
+  return values;
+}
+
+// ---- Storage as the kernels see it ------------------------------------------------------------
+
+struct Stored {
+  bool is_bf16 = false;
+  std::vector<float> wide;
+  std::vector<std::uint16_t> half;
+  void* data() { return is_bf16 ? static_cast<void*>(half.data()) : wide.data(); }
+  void* at(std::int64_t i) {
+    return is_bf16 ? static_cast<void*>(half.data() + i) : wide.data() + i;
+  }
+  std::uint32_t bits(std::size_t i) const {
+    return is_bf16 ? static_cast<std::uint32_t>(half[i]) << 16 : bits_in(wide[i]);
+  }
+};
+
+Stored stored(const std::vector<float>& values, bool is_bf16) {
+  Stored result{is_bf16, {}, {}};
+  if (!is_bf16) result.wide = values;
+  for (std::size_t i = 0; is_bf16 && i < values.size(); ++i)
+    result.half.push_back(static_cast<std::uint16_t>(bits_in(values[i]) >> 16));
+  return result;
+}
+
+// What a bf16 tensor can hold of these; NaNs keep a payload and both signs.
+std::vector<float> representable(std::vector<float> values, bool is_bf16) {
+  for (float& value : values)
+    if (is_bf16)
+      value = std::isnan(value) ? float_from((bits_in(value) | 0x00400000U) & 0xffff0000U)
+                                : slow_twin::nearest_bf16(value);
+  return values;
+}
+
+// ---- Counting ---------------------------------------------------------------------------------
+
+class Count {
+ public:
+  explicit Count(std::string kernel) { outcome_.kernel = std::move(kernel); }
+  void begin(std::string name) {
+    ++outcome_.cases;
+    case_ = std::move(name);
+  }
+  void element(const char* what, std::size_t index, std::uint32_t want, std::uint32_t got) {
+    ++outcome_.elements;
+    if (want == got) return;
+    if (outcome_.mismatches++ > 0) return;
+    char line[160];
+    std::snprintf(line, sizeof line, ": %s, element %zu: want 0x%08x, got 0x%08x", what, index,
+                  want, got);
+    outcome_.first_mismatch = case_ + line;
+  }
+  void floats(const char* what, const std::vector<float>& want, const std::vector<float>& got) {
+    for (std::size_t i = 0; i < want.size(); ++i)
+      element(what, i, bits_in(want[i]), bits_in(got[i]));
+  }
+  void codes(const char* what, const std::vector<std::uint8_t>& want,
+             const std::vector<std::uint8_t>& got) {
+    for (std::size_t i = 0; i < want.size(); ++i) element(what, i, want[i], got[i]);
+  }
+  void values(const char* what, const std::vector<float>& want, const Stored& got) {
+    for (std::size_t i = 0; i < want.size(); ++i) element(what, i, bits_in(want[i]), got.bits(i));
+  }
+  Outcome outcome() const { return outcome_; }
+
+ private:
+  Outcome outcome_;
+  std::string case_;
+};
+
+// ---- The quantised step -----------------------------------------------------------------------
+
+struct StepCase {
+  const char* name;
+  std::int64_t count, block;
+  bool is_bf16, edges;
+  Profile profile;
+  double beta1, beta2, lr, weight_decay;
+  std::int64_t first_step;
+};
+
+constexpr StepCase step_cases[] = {
+    {"fp32", 4096, 256, false, false, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+    {"fp32 edges", 8192, 256, false, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+    {"fp32 low betas", 4096, 256, false, true, Profile::canonical, 0.4, 0.45, 3e-4, 0.0, 1},
+    {"fp32 torchao", 4096, 256, false, true, Profile::torchao_eager, 0.9, 0.999, 1e-2, 0.1, 1},
+    {"fp32 late", 4096, 256, false, false, Profile::torchao_eager, 0.95, 0.98, 1e-2, 0.1, 1999},
+    {"fp32 short last block", 1000, 256, false, true, Profile::canonical, 0.9, 0.999, 1, 0.01, 1},
+    {"fp32 blocks of 24", 999, 24, false, true, Profile::canonical, 0.5, 0.5, 1e-3, 0.01, 2},
+    {"fp32 blocks of 1000", 3500, 1000, false, true, Profile::canonical, 0.9, 0.99, 1e-3, 0.01, 7},
+    {"bf16", 4096, 256, true, false, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+    {"bf16 edges", 8192, 256, true, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+    {"bf16 torchao", 4096, 256, true, true, Profile::torchao_eager, 0.4, 0.95, 3e-4, 0.0, 1},
+    {"bf16 short last block", 777, 256, true, true, Profile::torchao_eager, 0.9, 0.999, 1, 0.1, 1},
+};
+constexpr int steps_of_a_case = 4;
+
+AdamWSettings kernel_settings(const StepCase& c) {
+  return {c.lr, c.beta1, c.beta2, 1e-8, c.weight_decay, c.profile};
+}
+
+slow_twin::Settings twin_settings(const StepCase& c) {
+  const auto rule =
+      c.profile == Profile::canonical ? slow_twin::Rule::canonical : slow_twin::Rule::torchao_eager;
+  return {c.lr, c.beta1, c.beta2, 1e-8, c.weight_decay, rule};
+}
+
+struct QuantisedState {
+  Stored param;
+  std::vector<std::uint8_t> codes1, codes2;
+  std::vector<float> scale1, scale2;
+};
+
+slow_twin::Parameter draw_parameter(Draw& draw, const StepCase& c) {
+  const auto blocks = static_cast<std::size_t>((c.count + c.block - 1) / c.block);
+  slow_twin::Parameter parameter;
+  parameter.is_bf16 = c.is_bf16;
+  parameter.block = c.block;
+  parameter.values = representable(draw_values(draw, c.count, c.block, c.edges), c.is_bf16);
+  parameter.first = {draw_codes(draw, c.count), draw_scales(draw, blocks, c.edges)};
+  parameter.second = {draw_codes(draw, c.count), draw_scales(draw, blocks, c.edges)};
+  return parameter;
+}
+
+QuantisedState state_of(const slow_twin::Parameter& parameter) {
+  return {stored(parameter.values, parameter.is_bf16), parameter.first.codes,
+          parameter.second.codes, parameter.first.scales, parameter.second.scales};
+}
+
+// Elements [begin, end) of the state, with scales of its own for the blocks it touches.
+struct Shard {
+  QuantisedRun run;
+  std::vector<float> scale1, scale2;
+};
+
+Shard shard_of(QuantisedState& state, Stored& gradient, const StepCase& c, std::int64_t begin,
+               std::int64_t end) {
+  Shard shard;
+  QuantisedRun& run = shard.run;
+  run.first = begin;
+  run.count = end - begin;
+  run.whole = c.count;
+  run.block = c.block;
+  run.type = c.is_bf16 ? ParamType::bf16 : ParamType::fp32;
+  run.param = state.param.at(begin);
+  run.grad = gradient.at(begin);
+  run.codes1 = state.codes1.data() + begin;
+  run.codes2 = state.codes2.data() + begin;
+  run.codebook1 = signed_codebook().data();
+  run.codebook2 = unsigned_codebook().data();
+  const std::int64_t from = first_block(run), blocks = blocks_touched(run);
+  shard.scale1.assign(state.scale1.begin() + from, state.scale1.begin() + from + blocks);
+  shard.scale2.assign(state.scale2.begin() + from, state.scale2.begin() + from + blocks);
+  run.scale1 = shard.scale1.data();
+  run.scale2 = shard.scale2.data();
+  return shard;
+}
+
+// The step on the shards between the given boundaries, with the exchange of maxima that ranks do.
+// Returns the number of scales on which two shards of a block disagree.
+std::int64_t step_in_shards(const Subject& subject, QuantisedState& state, Stored& gradient,
+                            const StepCase& c, const std::vector<std::int64_t>& boundaries,
+                            std::int64_t t) {
+  const StepScalars scalars = step_scalars(kernel_settings(c), t);
+  std::vector<Shard> shards;
+  std::vector<std::vector<CutBlock>> cuts;
+  std::vector<std::uint32_t> max1(state.scale1.size(), 0), max2(state.scale1.size(), 0);
+  for (std::size_t k = 0; k + 1 < boundaries.size(); ++k)
+    shards.push_back(shard_of(state, gradient, c, boundaries[k], boundaries[k + 1]));
+  for (const Shard& shard : shards) {
+    cuts.push_back(subject.update(shard.run, scalars, c.profile));
+    for (const CutBlock& cut : cuts.back()) {
+      const auto block = static_cast<std::size_t>(cut.block);
+      max1[block] = std::max(max1[block], cut.absmax1);
+      max2[block] = std::max(max2[block], cut.absmax2);
+    }
+  }
+  for (std::size_t k = 0; k < shards.size(); ++k)
+    for (CutBlock& cut : cuts[k]) {
+      cut.absmax1 = max1[static_cast<std::size_t>(cut.block)];
+      cut.absmax2 = max2[static_cast<std::size_t>(cut.block)];
+      subject.finish(shards[k].run, cut);
+    }
+  std::int64_t disagreeing = 0;
+  std::vector<bool> seen(state.scale1.size(), false);
+  for (const Shard& shard : shards)
+    for (std::size_t b = 0; b < shard.scale1.size(); ++b) {
+      const std::size_t block = static_cast<std::size_t>(first_block(shard.run)) + b;
+      if (seen[block])
+        disagreeing += bits_in(state.scale1[block]) != bits_in(shard.scale1[b]) ||
+                       bits_in(state.scale2[block]) != bits_in(shard.scale2[b]);
+      seen[block] = true;
+      state.scale1[block] = shard.scale1[b];
+      state.scale2[block] = shard.scale2[b];
+    }
+  return disagreeing;
+}
+
+void count_state(Count& count, const slow_twin::Parameter& want, const QuantisedState& got) {
+  count.values("param", want.values, got.param);
+  count.codes("moment1.codes", want.first.codes, got.codes1);
+  count.codes("moment2.codes", want.second.codes, got.codes2);
+  count.floats("moment1.scale", want.first.scales, got.scale1);
+  count.floats("moment2.scale", want.second.scales, got.scale2);
+}
+
+Outcome compare_steps(const Subject& subject, bool is_bf16, int repetitions) {
+  Count count(is_bf16 ? "adamw8bit_update bf16" : "adamw8bit_update fp32");
+  for (int repetition = 0; repetition < repetitions; ++repetition)
+    for (const StepCase& c : step_cases) {
+      if (c.is_bf16 != is_bf16) continue;
+      Draw draw(static_cast<std::uint32_t>(repetition * 1000 + c.count));
+      slow_twin::Parameter twin = draw_parameter(draw, c);
+      QuantisedState state = state_of(twin);
+      for (std::int64_t t = c.first_step; t < c.first_step + steps_of_a_case; ++t) {
+        count.begin(std::string(c.name) + ", step " + std::to_string(t));
+        const std::vector<float> gradient =
+            representable(draw_values(draw, c.count, c.block, c.edges), is_bf16);
+        Stored seen = stored(gradient, is_bf16);
+        step_in_shards(subject, state, seen, c, {0, c.count}, t);
+        slow_twin::step(twin, gradient, twin_settings(c), t);
+        count_state(count, twin, state);
+      }
+    }
+  return count.outcome();
+}
+
+// A parameter of a few short blocks, divided in two at every place and in three at every other pair
+// of places.
+std::vector<std::vector<std::int64_t>> every_division(std::int64_t count) {
+  std::vector<std::vector<std::int64_t>> divisions;
+  for (std::int64_t a = 0; a <= count; ++a) {
+    divisions.push_back({0, a, count});
+    for (std::int64_t b = a; b <= count; b += 2) divisions.push_back({0, a, b, count});
+  }
+  return divisions;
+}
+
+Outcome compare_cut_blocks(const Subject& subject, int repetitions) {
+  Count count("adamw8bit_finish");
+  const StepCase cases[] = {
+      {"fp32", 37, 8, false, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+      {"bf16", 21, 8, true, true, Profile::torchao_eager, 0.4, 0.999, 1e-3, 0.01, 3}};
+  for (int repetition = 0; repetition < repetitions; ++repetition)
+    for (const StepCase& c : cases) {
+      Draw draw(static_cast<std::uint32_t>(77 + repetition));
+      const slow_twin::Parameter start = draw_parameter(draw, c);
+      const std::vector<float> gradient =
+          representable(draw_values(draw, c.count, c.block, c.edges), c.is_bf16);
+      slow_twin::Parameter twin = start;
+      slow_twin::step(twin, gradient, twin_settings(c), c.first_step);
+      for (const std::vector<std::int64_t>& boundaries : every_division(c.count)) {
+        std::string name = std::string(c.name) + " cut at";
+        for (const std::int64_t boundary : boundaries) name += ' ' + std::to_string(boundary);
+        count.begin(name);
+        QuantisedState state = state_of(start);
+        Stored seen = stored(gradient, c.is_bf16);
+        const std::int64_t disagreeing =
+            step_in_shards(subject, state, seen, c, boundaries, c.first_step);
+        count.element("scales on which shards disagree", 0, 0,
+                      static_cast<std::uint32_t>(disagreeing));
+        count_state(count, twin, state);
+      }
+    }
+  return count.outcome();
+}
+
+// ---- The plain step -----------------------------------------------------------------------------
+
+Outcome compare_plain(const Subject& subject, bool is_bf16, bool moments_are_bf16,
+                      int repetitions) {
+  Count count(std::string("adamw_update ") + (is_bf16 ? "bf16" : "fp32") + " moments " +
+              (moments_are_bf16 ? "bf16" : "fp32"));
+  for (int repetition = 0; repetition < repetitions; ++repetition)
+    for (const StepCase& c : step_cases) {
+      if (c.is_bf16 != is_bf16) continue;
+      Draw draw(static_cast<std::uint32_t>(repetition * 1000 + c.count + 5));
+      slow_twin::PlainParameter twin;
+      twin.is_bf16 = is_bf16;
+      twin.moments_are_bf16 = moments_are_bf16;
+      twin.values = representable(draw_values(draw, c.count, c.block, c.edges), is_bf16);
+      twin.first = representable(draw_values(draw, c.count, c.block, c.edges), moments_are_bf16);
+      twin.second = representable(draw_values(draw, c.count, c.block, c.edges), moments_are_bf16);
+      for (float& value : twin.second) value = std::fabs(value);
+      Stored param = stored(twin.values, is_bf16);
+      Stored first = stored(twin.first, moments_are_bf16);
+      Stored second = stored(twin.second, moments_are_bf16);
+      for (std::int64_t t = c.first_step; t < c.first_step + steps_of_a_case; ++t) {
+        count.begin(std::string(c.name) + ", step " + std::to_string(t));
+        const std::vector<float> gradient =
+            representable(draw_values(draw, c.count, c.block, c.edges), is_bf16);
+        Stored seen = stored(gradient, is_bf16);
+        PlainRun run;
+        run.count = c.count;
+        run.type = is_bf16 ? ParamType::bf16 : ParamType::fp32;
+        run.moment_type = moments_are_bf16 ? ParamType::bf16 : ParamType::fp32;
+        run.param = param.data();
+        run.grad = seen.data();
+        run.moment1 = first.data();
+        run.moment2 = second.data();
+        subject.update_plain(run, step_scalars(kernel_settings(c), t), c.profile);
+        slow_twin::step(twin, gradient, twin_settings(c), t);
+        count.values("param", twin.values, param);
+        count.values("moment1.values", twin.first, first);
+        count.values("moment2.values", twin.second, second);
+      }
+    }
+  return count.outcome();
+}
+
+// ---- Quantise and dequantise
+// ----------------------------------------------------------------------
+
+struct BlockSize {
+  std::int64_t count, block;
+};
+constexpr BlockSize block_sizes[] = {{4096, 256}, {1000, 256}, {1, 256},    {333, 32},
+                                     {70, 7},     {5000, 999}, {4097, 4096}};
+
+// A codebook that has no table and is looked up by search: one entry differs from the standard.
+std::vector<float> unusual(std::vector<float> codebook) {
+  codebook[200] = std::nextafterf(codebook[200], 2.0F);
+  return codebook;
+}
+
+void compare_quantised(Count& count, const Subject& subject, const std::vector<float>& values,
+                       std::int64_t block, const std::vector<float>& codebook) {
+  const auto elements = static_cast<std::int64_t>(values.size());
+  const slow_twin::Moment want = slow_twin::quantise(values, block, codebook);
+  std::vector<std::uint8_t> codes(values.size());
+  std::vector<float> scale(want.scales.size());
+  subject.quantise(values.data(), elements, block, codebook.data(), codes.data(), scale.data());
+  std::vector<float> scales_want = want.scales;
+  count.codes("codes", want.codes, codes);
+  count.floats("scale", scales_want, scale);
+}
+
+Outcome compare_quantise(const Subject& subject, bool has_negatives, int repetitions) {
+  Count count(std::string("quantise ") + (has_negatives ? "signed" : "unsigned"));
+  const std::vector<float> standard = slow_twin::codebook(has_negatives);
+  for (const std::vector<float>& codebook : {standard, unusual(standard)}) {
+    for (const std::int64_t block : {16, 256}) {
+      count.begin("ties between codes, block " + std::to_string(block));
+      compare_quantised(count, subject, values_at_ties(codebook, block), block, codebook);
+    }
+    for (int repetition = 0; repetition < repetitions; ++repetition)
+      for (const BlockSize& size : block_sizes) {
+        count.begin("block " + std::to_string(size.block) + " of " + std::to_string(size.count));
+        Draw draw(static_cast<std::uint32_t>(repetition * 31 + size.count));
+        std::vector<float> values = draw_values(draw, size.count, size.block, true);
+        compare_quantised(count, subject, values, size.block, codebook);
+      }
+  }
+  return count.outcome();
+}
+
+// The run starts anywhere in its tensor: its first block may be cut.
+Outcome compare_dequantise(const Subject& subject, bool has_negatives, int repetitions) {
+  Count count(std::string("dequantise ") + (has_negatives ? "signed" : "unsigned"));
+  const std::vector<float> codebook = slow_twin::codebook(has_negatives);
+  for (int repetition = 0; repetition < repetitions; ++repetition)
+    for (const BlockSize& size : block_sizes)
+      for (const std::int64_t first :
+           {std::int64_t{0}, std::int64_t{1}, size.block - 1, size.block, size.count / 2}) {
+        if (first > size.count) continue;
+        count.begin("block " + std::to_string(size.block) + " from " + std::to_string(first));
+        Draw draw(static_cast<std::uint32_t>(repetition * 17 + size.count));
+        const auto blocks = static_cast<std::size_t>((size.count + size.block - 1) / size.block);
+        const slow_twin::Moment moment = {draw_codes(draw, size.count),
+                                          draw_scales(draw, blocks, true)};
+        std::vector<float> want = slow_twin::dequantise(moment, size.block, codebook);
+        want.erase(want.begin(), want.begin() + first);
+        std::vector<float> got(want.size());
+        const std::int64_t touched =
+            std::min(first / size.block, static_cast<std::int64_t>(blocks));
+        subject.dequantise(moment.codes.data() + first, moment.scales.data() + touched,
+                           codebook.data(), first, size.count - first, size.block, got.data());
+        count.floats("values", want, got);
+      }
+  return count.outcome();
+}
+
+}  // namespace
+
+Subject host_subject(Isa isa) {
+  Subject subject;
+  subject.name = name_of(isa);
+  subject.update = [isa](const QuantisedRun& run, const StepScalars& scalars, Profile profile) {
+    return adamw8bit_update(run, scalars, profile, isa);
+  };
+  subject.finish = [isa](const QuantisedRun& run, const CutBlock& cut) {
+    adamw8bit_finish(run, cut, isa);
+  };
+  subject.update_plain = [isa](const PlainRun& run, const StepScalars& scalars, Profile profile) {
+    adamw_update(run, scalars, profile, isa);
+  };
+  subject.quantise = [isa](const float* values, std::int64_t count, std::int64_t block,
+                           const float* codebook, std::uint8_t* codes, float* scale) {
+    quantise(values, count, block, codebook, codes, scale, isa);
+  };
+  subject.dequantise = [isa](const std::uint8_t* codes, const float* scale, const float* codebook,
+                             std::int64_t first, std::int64_t count, std::int64_t block,
+                             float* values) {
+    dequantise(codes, scale, codebook, first, count, block, values, isa);
+  };
+  return subject;
+}
+
+std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions) {
+  std::vector<Outcome> outcomes;
+  for (const bool is_bf16 : {false, true})
+    outcomes.push_back(compare_steps(subject, is_bf16, repetitions));
+  outcomes.push_back(compare_cut_blocks(subject, repetitions));
+  for (const bool is_bf16 : {false, true})
+    for (const bool moments_are_bf16 : {false, true})
+      outcomes.push_back(compare_plain(subject, is_bf16, moments_are_bf16, repetitions));
+  for (const bool has_negatives : {true, false}) {
+    outcomes.push_back(compare_quantise(subject, has_negatives, repetitions));
+    outcomes.push_back(compare_dequantise(subject, has_negatives, repetitions));
+  }
+  return outcomes;
+}
+
+}  // namespace resumecheck::kernels

@@ -1,0 +1,39 @@
+// Runs a build of the kernels (an instruction set, a device) and the slow twin over the same inputs
+// and counts the elements whose bits differ. The inputs lean on what breaks kernels: zeros of both
+// signs, denormals, infinities, NaNs with payloads, ties between codes, all-zero blocks, sizes off
+// the block grid, blocks cut by a shard boundary at every place.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/adamw8bit.h"
+
+namespace resumecheck::kernels {
+
+// The functions of adamw8bit.h on one build.
+struct Subject {
+  std::string name;
+  std::function<std::vector<CutBlock>(const QuantisedRun&, const StepScalars&, Profile)> update;
+  std::function<void(const QuantisedRun&, const CutBlock&)> finish;
+  std::function<void(const PlainRun&, const StepScalars&, Profile)> update_plain;
+  std::function<void(const float* values, std::int64_t count, std::int64_t block,
+                     const float* codebook, std::uint8_t* codes, float* scale)>
+      quantise;
+  std::function<void(const std::uint8_t* codes, const float* scale, const float* codebook,
+                     std::int64_t first, std::int64_t count, std::int64_t block, float* values)>
+      dequantise;
+};
+Subject host_subject(Isa isa);
+
+struct Outcome {
+  std::string kernel;
+  std::int64_t cases = 0, elements = 0, mismatches = 0;
+  std::string first_mismatch;  // which case, which element, both bit patterns; empty if none
+};
+
+// repetitions: how many times the random inputs are drawn anew; 1 takes about a second on a core.
+std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions);
+
+}  // namespace resumecheck::kernels
