@@ -19,6 +19,9 @@ using Names = std::vector<std::string>;
 constexpr std::int64_t most_elements = std::int64_t{1} << 31;
 constexpr std::int64_t most_steps = 10'000;
 
+// Done to the checkpoint between the two phases, whoever wrote it.
+const Names checkpoint_faults = {"truncate_checkpoint", "remove_checkpoint"};
+
 const Names subject_labels = {"quick",     "nightly",         "weekly",
                               "adamw8bit", "fp8_extra_state", "mesh_change"};
 
@@ -319,13 +322,15 @@ void read_fault(const Document& document, const TomlNode& node, Scenario& scenar
   FaultSpec fault;
   fault.name = document.text(name, "name");
   const bool of_rank = contains(rank_fault_names(), fault.name);
+  const bool of_checkpoint = contains(checkpoint_faults, fault.name);
   Names known = rank_fault_names();
+  known.insert(known.end(), checkpoint_faults.begin(), checkpoint_faults.end());
   for (const AdapterDeclaration& adapter : adapter_declarations()) {
     known.insert(known.end(), adapter.defects.begin(), adapter.defects.end());
   }
   document.choice(name, "fault", known);
   for (const std::string& adapter : scenario.adapters) {
-    if (!of_rank && !contains(adapter_declaration(adapter).defects, fault.name)) {
+    if (!of_rank && !of_checkpoint && !contains(adapter_declaration(adapter).defects, fault.name)) {
       document.refuse(name, "adapter " + adapter + " has no defect " + fault.name,
                       "defects are switches of the reference: list only that adapter");
     }
@@ -342,7 +347,7 @@ void read_fault(const Document& document, const TomlNode& node, Scenario& scenar
     }
   }
   if (const TomlNode* at = node.find("at")) {
-    if (!of_rank) document.refuse(*at, "a defect has no moment of its own", "leave 'at' out");
+    if (!of_rank) document.refuse(*at, fault.name + " has no moment of its own", "leave 'at' out");
     fault.at = document.text(*at, "at");
     if (!is_moment(fault.at)) {
       document.refuse(*at, "'" + fault.at + "' is no moment",
