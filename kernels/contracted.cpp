@@ -1,4 +1,4 @@
-// Drives the contracted unit through the same code as the others, so that the flag is the only
+// Drives the wrongly built units through the same code as the others, so that the flag is the only
 // difference.
 #include "kernels/contracted.h"
 
@@ -10,8 +10,21 @@
 namespace resumecheck::kernels {
 
 #if defined(__x86_64__)
-extern const IsaUnit contracted_unit;
+extern const IsaUnit contracted_unit, fast_math_unit;
+#else
+const IsaUnit &contracted_unit = baseline_unit, &fast_math_unit = baseline_unit;
 #endif
+
+namespace {
+
+std::vector<CutBlock> update_if_available(const IsaUnit& unit, const QuantisedRun& run,
+                                          const StepScalars& scalars) {
+  if (!contracted_available())
+    throw std::runtime_error("kernels: a build with forbidden flags needs AVX2 and FMA");
+  return adamw8bit_update_with(unit, run, scalars);
+}
+
+}  // namespace
 
 bool contracted_available() {
   const std::vector<Isa> isas = available_isas();
@@ -20,13 +33,12 @@ bool contracted_available() {
 
 std::vector<CutBlock> adamw8bit_update_contracted(const QuantisedRun& run,
                                                   const StepScalars& scalars, Profile /*profile*/) {
-  if (!contracted_available())
-    throw std::runtime_error("kernels: the contracted build needs a processor with AVX2 and FMA");
-#if defined(__x86_64__)
-  return adamw8bit_update_with(contracted_unit, run, scalars);
-#else
-  return {};
-#endif
+  return update_if_available(contracted_unit, run, scalars);
+}
+
+std::vector<CutBlock> adamw8bit_update_fast_math(const QuantisedRun& run,
+                                                 const StepScalars& scalars, Profile /*profile*/) {
+  return update_if_available(fast_math_unit, run, scalars);
 }
 
 }  // namespace resumecheck::kernels

@@ -1,16 +1,22 @@
-// The same step built with the compiler free to contract a * b + c into one rounding: the flag this
-// project switches off, switched on. It exists to show that goldens and comparisons notice a
-// compiler flag; nothing may compute state with it. Target: resumecheck_kernels_contracted.
+// The same step built with the flags this project forbids: -ffp-contract=fast lets the compiler
+// round a * b + c once instead of twice, and -ffast-math lets it divide by multiplying. They exist
+// to show that goldens and comparisons notice a compiler flag; nothing may compute state with them.
+// Target: resumecheck_kernels_contracted.
 #pragma once
 
 #include "kernels/adamw8bit.h"
 
 namespace resumecheck::kernels {
 
-bool contracted_available();  // the processor has AVX2 and FMA
+bool contracted_available();  // the processor has AVX2 and FMA: needed by both functions
 
-// As adamw8bit_update; throws std::runtime_error where it is not available.
+// As adamw8bit_update; throw std::runtime_error where they are not available.
+// Contraction changes a few fp32 parameters in a hundred thousand, as the step's own fused
+// multiply-adds are written out and leave it only the weight decay.
 std::vector<CutBlock> adamw8bit_update_contracted(const QuantisedRun& run,
                                                   const StepScalars& scalars, Profile profile);
+// -ffast-math changes a good part of all fp32 parameters in one step.
+std::vector<CutBlock> adamw8bit_update_fast_math(const QuantisedRun& run,
+                                                 const StepScalars& scalars, Profile profile);
 
 }  // namespace resumecheck::kernels
