@@ -125,11 +125,20 @@ def _scenario(file: Path | None) -> ModuleType | None:
 
 
 def _described(problem: BaseException) -> dict[str, str]:
+    try:
+        message = str(problem)
+    except Exception as failure:  # an exception class of the framework's own can be broken too
+        message = f"(its message cannot be had: {failure!r})"
     return {
         "type": type(problem).__name__,
-        "message": str(problem),
-        "traceback": "".join(traceback.format_exception(problem)),
+        "message": _encodable(message),
+        "traceback": _encodable("".join(traceback.format_exception(problem))),
     }
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair, as undecodable file names have it, is no JSON for strict readers."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _assignments(variables: dict[str, str]) -> str:

@@ -58,7 +58,7 @@ class Piece:
             raise ValueError(f"{self.part} of {self.name}: unknown dtype {self.dtype!r}")
         if not len(self.global_shape) == len(self.offsets) == len(self.shape):
             raise ValueError(f"{self.part} of {self.name}: box and shape differ in dimensions")
-        for size, offset, length in zip(self.global_shape, self.offsets, self.shape):
+        for size, offset, length in zip(self.global_shape, self.offsets, self.shape, strict=True):
             if offset < 0 or length < 0 or offset + length > size:
                 raise ValueError(f"{self.part} of {self.name}: the box leaves {self.global_shape}")
         expected = math.prod(self.shape) * BYTES_OF[self.dtype]
@@ -131,7 +131,7 @@ def _keyed(pieces: list[Piece]) -> list[tuple[str, Piece]]:
     names = [f"{piece.name}/{piece.part}" for piece in pieces]
     seen: dict[str, int] = {}
     keyed = []
-    for name, piece in zip(names, pieces):
+    for name, piece in zip(names, pieces, strict=True):
         number = seen.get(name, 0)
         seen[name] = number + 1
         keyed.append((f"{name}/{number}" if names.count(name) > 1 else name, piece))
@@ -159,5 +159,12 @@ def _record(state: RankState, keyed: list[tuple[str, Piece]]) -> dict[str, objec
         "coordinates": state.coordinates,
         "step": state.step,
         "tensors": tensors,
-        "values": state.values,
+        "values": {name: _value(value) for name, value in state.values.items()},
     }
+
+
+def _value(value: bool | int | float | str) -> object:
+    """JSON has no word for a number that is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nonfinite": str(value)}  # nan, inf, -inf
+    return value
