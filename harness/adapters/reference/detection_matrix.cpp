@@ -1,0 +1,224 @@
+#include "harness/adapters/reference/detection_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "harness/adapters/reference/defect.h"
+#include "harness/adapters/reference/native_case.h"
+#include "harness/adapters/reference/reference.h"
+#include "harness/state/digest.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+using Outcome = DetectionCell::Outcome;
+
+// The same case, with nothing wrong on purpose but the one defect ("" for none).
+Case with_only(const Case& c, const std::string& defect) {
+  Scenario scenario = *c.scenario;
+  scenario.faults.clear();
+  scenario.known_broken.clear();
+  if (!defect.empty()) scenario.faults.push_back({defect, std::nullopt, ""});
+  Case changed = c;
+  changed.scenario = std::make_shared<const Scenario>(std::move(scenario));
+  return changed;
+}
+
+struct Run {
+  CaseResult result;
+  std::string left;  // digest of every file that the resumed run left
+};
+
+std::string digest_of_files(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (!entry.is_regular_file()) continue;
+    const RankState state = read_rank_state(entry.path());
+    files[fs::relative(entry.path(), folder).string()] = digest(assemble({state}).assembled.state);
+  }
+  std::string text;
+  for (const auto& [name, content] : files) text += name + " " + content + "\n";
+  return digest(text);
+}
+
+Run run(const Case& c, const fs::path& root, const fs::path& folder) {
+  Run done;
+  done.result = run_native_case(c, root, folder, folder / "artifacts", run_phase_on_threads);
+  done.left = digest_of_files(folder / "resume" / "states");
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return done;
+}
+
+DetectionCell cell_of(const std::string& defect, const Run& control, const Run& with_defect) {
+  const CaseResult& result = with_defect.result;
+  DetectionCell cell;
+  cell.defect = defect;
+  cell.case_name = result.name;
+  cell.failed_at = result.failed_at;
+  cell.symptom = result.symptom;
+  if (result.verdict == Verdict::fail) {
+    cell.outcome = Outcome::caught;
+    const auto& fits = result.diagnosis.fits;
+    if (!fits.empty()) cell.fit = fits.front().name;
+    cell.named = cell.fit == find_defect(defect)->fit;
+  } else {
+    cell.outcome = with_defect.left == control.left ? Outcome::no_effect : Outcome::missed;
+  }
+  return cell;
+}
+
+// Small meshes that shard on both sides and change between them show most; one rank shows least.
+int telling(const Case& c) {
+  const bool shards = c.from.size_of("dp") > 1 && c.onto.size_of("dp") > 1;
+  const bool changes = !(c.from == c.onto);
+  return (shards ? 100 : 0) + (changes ? 50 : 0) - c.from.world() - c.onto.world();
+}
+
+int worth(const DetectionCell& cell) {
+  if (cell.outcome == Outcome::caught) return cell.named ? 4 : 3;
+  return cell.outcome == Outcome::missed ? 2 : cell.outcome == Outcome::no_effect ? 1 : 0;
+}
+
+// All cases of one scenario, the most telling first.
+DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
+                        const fs::path& root, const fs::path& folder) {
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
+  DetectionRow row;
+  row.scenario = cases.front().scenario->name;
+  for (const std::string& defect : defects) {
+    row.cells.emplace_back();
+    row.cells.back().defect = defect;
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto open = [](const DetectionCell& cell) { return worth(cell) < 4; };
+    if (std::none_of(row.cells.begin(), row.cells.end(), open)) break;
+    const Run control = run(with_only(cases[i], ""), root, folder);
+    const bool green = control.result.verdict == Verdict::pass;
+    if (i == 0 || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
+    if (!green) continue;
+    for (DetectionCell& best : row.cells) {
+      if (!open(best)) continue;
+      const Run bad = run(with_only(cases[i], best.defect), root, folder);
+      const DetectionCell cell = cell_of(best.defect, control, bad);
+      if (worth(cell) > worth(best)) best = cell;
+    }
+  }
+  return row;
+}
+
+const char* word(const DetectionCell& cell) {
+  switch (cell.outcome) {
+    case Outcome::caught:
+      return "caught";
+    case Outcome::no_effect:
+      return "no effect";
+    case Outcome::missed:
+      return "MISSED";
+    case Outcome::not_run:
+      return "not run";
+  }
+  return "";
+}
+
+std::string line_of(const DetectionCell& cell) {
+  std::string line = fmt::format("  {:<28} {:<10}", cell.defect, word(cell));
+  if (cell.outcome != Outcome::caught) return line;
+  const std::string fit = cell.fit.empty() ? "no diagnosis" : cell.fit;
+  return line + fmt::format(" {:<12} {}{}", cell.failed_at, fit, cell.named ? "" : "   (another)");
+}
+
+}  // namespace
+
+bool DetectionRow::can_fail() const {
+  return std::any_of(cells.begin(), cells.end(),
+                     [](const DetectionCell& cell) { return cell.outcome == Outcome::caught; });
+}
+
+std::vector<std::string> DetectionMatrix::problems() const {
+  std::vector<std::string> all;
+  for (const DetectionRow& row : rows) {
+    if (row.control.verdict != Verdict::pass) {
+      all.push_back(fmt::format("{} is {} without any defect: {} {}", row.control.name,
+                                name_of(row.control.verdict), row.control.failed_at,
+                                row.control.symptom + row.control.reason));
+    } else if (!row.can_fail()) {
+      all.push_back(fmt::format("{} cannot fail: no defect turns it red", row.scenario));
+    }
+  }
+  for (std::size_t i = 0; i < defects.size(); ++i) {
+    const bool named = std::any_of(rows.begin(), rows.end(), [&](const DetectionRow& row) {
+      return row.cells[i].outcome == Outcome::caught && row.cells[i].named;
+    });
+    if (named) continue;
+    all.push_back(fmt::format("{} is caught by no scenario under its own name ('{}')", defects[i],
+                              find_defect(defects[i])->fit));
+  }
+  if (rows.empty()) all.push_back("no native scenario was looked at");
+  return all;
+}
+
+DetectionMatrix detect(const std::vector<Case>& cases, const fs::path& root,
+                       const fs::path& folder) {
+  std::map<std::string, std::vector<Case>> by_scenario;
+  for (const Case& c : cases) {
+    if (c.native() && c.device == "cpu") by_scenario[c.scenario->name].push_back(c);
+  }
+  DetectionMatrix matrix;
+  matrix.defects = defect_names();
+  for (const auto& [name, of_scenario] : by_scenario) {
+    matrix.rows.push_back(detect_row(of_scenario, matrix.defects, root, folder / "detect"));
+  }
+  return matrix;
+}
+
+std::string to_text(const DetectionMatrix& matrix) {
+  std::string text;
+  for (const DetectionRow& row : matrix.rows) {
+    text += fmt::format("{}\n  {:<28} {}\n", row.scenario, "no defect (control)",
+                        name_of(row.control.verdict));
+    for (const DetectionCell& cell : row.cells) text += line_of(cell) + "\n";
+  }
+  const std::vector<std::string> problems = matrix.problems();
+  for (const std::string& problem : problems) text += "PROBLEM  " + problem + "\n";
+  if (problems.empty()) {
+    text += fmt::format(
+        "{} defects, {} scenarios: each defect is caught and named, each scenario "
+        "can fail\n",
+        matrix.defects.size(), matrix.rows.size());
+  }
+  return text;
+}
+
+std::string to_json(const DetectionMatrix& matrix) {
+  using nlohmann::json;
+  json rows = json::array();
+  for (const DetectionRow& row : matrix.rows) {
+    json cells = json::array();
+    for (const DetectionCell& cell : row.cells) {
+      cells.push_back({{"defect", cell.defect},
+                       {"outcome", word(cell)},
+                       {"fit", cell.fit},
+                       {"named", cell.named},
+                       {"failed_at", cell.failed_at},
+                       {"symptom", cell.symptom},
+                       {"case", cell.case_name}});
+    }
+    rows.push_back({{"scenario", row.scenario},
+                    {"control", std::string(name_of(row.control.verdict))},
+                    {"cells", cells}});
+  }
+  return json{
+      {"schema", 1}, {"defects", matrix.defects}, {"rows", rows}, {"problems", matrix.problems()}}
+      .dump(1);
+}
+
+}  // namespace resumecheck

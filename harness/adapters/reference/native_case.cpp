@@ -1,0 +1,67 @@
+#include "harness/adapters/reference/native_case.h"
+
+#include <chrono>
+
+#include "harness/adapters/reference/reference.h"
+#include "harness/phases/checkpoint_guard.h"
+#include "harness/ranks/thread_communicator.h"
+
+namespace resumecheck {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// A case's resume run finds the checkpoint as the save run left it, plus what the scenario does to
+// it.
+Phases run_phases(const Case& c, const std::filesystem::path& folder, const RunPhase& run_phase,
+                  double limit_seconds) {
+  Phases phases;
+  phases.save_request = save_run_request(c, folder / "save");
+  phases.resume_request = resume_run_request(c, folder / "save", folder / "resume");
+  phases.save_request.limit_seconds = phases.resume_request.limit_seconds = limit_seconds;
+  prepare_phase(phases.save_request);
+  phases.save = run_phase(phases.save_request);
+  if (!phases.save.ok()) return phases;
+  damage_checkpoint(phases.save_request.checkpoint, c.scenario->faults);
+  prepare_phase(phases.resume_request);
+  phases.resume = run_phase(phases.resume_request);
+  return phases;
+}
+
+}  // namespace
+
+PhaseOutcome outcome_of_records(const PhaseRequest& request, FileTime began,
+                                const std::string& process, const std::string& transport) {
+  PhaseOutcome outcome;
+  outcome.process = process;
+  outcome.transport = transport;
+  for (int rank = 0; rank < request.mesh.world(); ++rank) {
+    outcome.ranks.push_back(read_rank_end(request.records, rank, began));
+    if (outcome.ranks.back().record) {
+      outcome.seconds = std::max(outcome.seconds, outcome.ranks.back().record->seconds);
+    }
+  }
+  return outcome;
+}
+
+CaseResult run_native_case(const Case& c, const std::filesystem::path& root,
+                           const std::filesystem::path& folder,
+                           const std::filesystem::path& artifacts, const RunPhase& run_phase,
+                           double limit_seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Phases phases = run_phases(c, folder, run_phase, limit_seconds);
+  CaseResult result = judge(c, phases, root, artifacts);
+  result.seconds = seconds_since(begin);
+  return result;
+}
+
+PhaseOutcome run_phase_on_threads(const PhaseRequest& request) {
+  const FileTime began = FileTime::clock::now();
+  run_ranks(request.mesh.world(),
+            [&](Communicator& ranks) { run_reference_phase(request, ranks); });
+  return outcome_of_records(request, began, "same", "threads");
+}
+
+}  // namespace resumecheck

@@ -1,0 +1,72 @@
+// `resumecheck detect`: the detection matrix, computed here and now with threads as ranks.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/adapters/reference/detection_matrix.h"
+#include "harness/main/commands.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DetectArguments {
+  std::vector<std::string> patterns;
+  bool json = false;
+};
+
+class ScratchFolder {
+ public:
+  ScratchFolder()
+      : folder_(fs::temp_directory_path() / ("resumecheck_detect_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return folder_; }
+
+ private:
+  fs::path folder_;
+};
+
+std::vector<Case> native_cases(const fs::path& root) {
+  std::vector<Case> native;
+  for (Case& c : expand(read_scenarios(root / "scenarios"), {})) {
+    if (c.native()) native.push_back(std::move(c));
+  }
+  return native;
+}
+
+int detect(const DetectArguments& arguments) {
+  const fs::path root = project_root();
+  Selection selection;
+  selection.patterns = arguments.patterns;
+  const ScratchFolder scratch;
+  const DetectionMatrix matrix =
+      detect(select(native_cases(root), selection), root, scratch.path());
+  std::puts((arguments.json ? to_json(matrix) : to_text(matrix)).c_str());
+  return matrix.problems().empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_detect_command(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<DetectArguments>();
+  CLI::App* command = app.add_subcommand(
+      "detect", "Defect by scenario: what is caught, and what the diagnosis calls it");
+  command->add_option("patterns", arguments->patterns, "native scenarios, with * and ?");
+  command->add_flag("--json", arguments->json, "print JSON");
+  command->callback([arguments, &exit_code] { exit_code = detect(*arguments); });
+}
+
+}  // namespace resumecheck
