@@ -1,0 +1,421 @@
+// One case, dp2 -> dp1, three steps before the save and three after, and everything that can be
+// wrong with it: each verdict, what it says, and which of two mistakes is told first.
+#include "harness/phases/judgement.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "harness/phases/golden.h"
+#include "harness/state/file.h"
+#include "harness/state/temporary_folder.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kSaveAfter = 3, kTrainUntil = 6, kElements = 8;
+
+Bytes bytes_of(const std::vector<float>& values) {
+  Bytes bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// What element `index` of `part` is after `step` steps.
+using Values = std::function<float(const std::string& part, std::int64_t step, std::int64_t index)>;
+
+float right(const std::string& part, std::int64_t step, std::int64_t index) {
+  if (part == "step") return static_cast<float>(step);
+  const float scale = part == "param" ? 0.25f : 0.125f;
+  return scale * static_cast<float>(step * (index + 1)) + (part == "param" ? 1.0f : 0.0f);
+}
+
+Piece piece(const std::string& part, const Shape& shape, const Box& box,
+            const std::vector<float>& values) {
+  Piece made;
+  made.key = {"w", part};
+  made.global_shape = shape;
+  made.box = box;
+  made.bytes = bytes_of(values);
+  return made;
+}
+
+RankState rank_state(const Mesh& mesh, int rank, std::int64_t step, const Values& values) {
+  RankState state;
+  state.rank = rank;
+  state.world = mesh.world();
+  state.mesh = mesh.text();
+  state.coordinates = mesh.coordinates(rank);
+  state.step = step;
+  const Box box = parameter_box({kElements}, mesh, rank);
+  for (const std::string part : {"param", "moment1.values"}) {
+    std::vector<float> mine;
+    for (std::int64_t i = 0; i < box.sizes()[0]; ++i) {
+      mine.push_back(values(part, step, box.offsets()[0] + i));
+    }
+    state.pieces.push_back(piece(part, {kElements}, box, mine));
+  }
+  state.pieces.push_back(piece("step", {}, Box(), {values("step", step, 0)}));
+  return state;
+}
+
+RankEnd well(int rank) {
+  RankEnd end;
+  end.rank = rank;
+  end.how = RankEnd::How::finished;
+  end.record = ExitRecord{};
+  end.record->ok = true;
+  return end;
+}
+
+RankEnd raised(int rank, const std::string& phase, const std::string& message) {
+  RankEnd end = well(rank);
+  end.record->ok = false;
+  end.record->phase = phase;
+  end.record->exception = ExitRecord::Exception{"RuntimeError", message, ""};
+  return end;
+}
+
+class JudgementTest : public testing::Test {
+ protected:
+  JudgementTest() {
+    scenario_.name = "subject/state_survives";
+    scenario_.file = folder_.path() / "scenarios/subject/state_survives.toml";
+    scenario_.carrier = "toml";
+    scenario_.adapters = {"reference"};
+    scenario_.settings.parameters = {{"w", {kElements}}};
+    scenario_.settings.save_after = kSaveAfter;
+    scenario_.settings.train_until = kTrainUntil;
+    scenario_.parts = {"param", "moment1", "step"};
+    scenario_.oracles = {"after_load", "trajectory"};
+    from_ = Mesh::parse("dp2");
+    onto_ = Mesh::parse("dp1");
+    for (const std::int64_t step : {0, 2, 3, 4, 5, 6}) write(true, step, right);
+    for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, right);
+  }
+
+  const Mesh& mesh(bool saved) const { return saved ? from_ : onto_; }
+  fs::path states(bool saved) const { return folder_.path() / (saved ? "saved" : "resumed"); }
+  void write(bool saved, std::int64_t step, const Values& values) {
+    for (int rank = 0; rank < mesh(saved).world(); ++rank) {
+      write_rank_state(step_folder(states(saved), step),
+                       rank_state(mesh(saved), rank, step, values));
+    }
+  }
+  // The same run, but with element `index` of `part` wrong from `step` on.
+  void spoil(bool saved, std::int64_t from_step, const std::string& part, std::int64_t index) {
+    for (std::int64_t step = from_step; step <= kTrainUntil; ++step) {
+      write(saved, step, [&](const std::string& p, std::int64_t s, std::int64_t i) {
+        return right(p, s, i) + (p == part && i == index ? 0.5f : 0.0f);
+      });
+    }
+  }
+  fs::path artifacts() const { return folder_.path() / "artifacts"; }
+
+  CaseResult judged() {
+    Case c;
+    c.scenario = std::make_shared<const Scenario>(scenario_);
+    c.adapter = "reference";
+    c.from = from_;
+    c.onto = onto_;
+    phases_.save_request.settings = phases_.resume_request.settings = scenario_.settings;
+    phases_.save_request.mesh = from_;
+    phases_.resume_request.mesh = onto_;
+    phases_.save_request.states = states(true);
+    phases_.resume_request.states = states(false);
+    if (phases_.save.ranks.empty()) phases_.save.ranks = {well(0), well(1)};
+    if (with_resume_ && !phases_.resume) phases_.resume = PhaseOutcome{};
+    if (phases_.resume && phases_.resume->ranks.empty()) phases_.resume->ranks = {well(0)};
+    return judge(c, phases_, folder_.path(), artifacts());
+  }
+
+  void write_golden_of(const Values& values) {
+    scenario_.oracles.push_back("golden");
+    std::map<std::int64_t, LogicalState> states;
+    for (std::int64_t step = kSaveAfter; step <= kTrainUntil; ++step) {
+      states[step] = assemble({rank_state(Mesh::parse("dp1"), 0, step, values)}).assembled.state;
+    }
+    Golden golden = make_golden(folder_.path(), scenario_, states);
+    golden.machine = "{}";
+    golden.date = "2026-01-01";
+    golden.reason = "a test";
+    write_golden(golden);
+  }
+
+  TemporaryFolder folder_;
+  Scenario scenario_;
+  Mesh from_, onto_;
+  Phases phases_;
+  bool with_resume_ = true;
+};
+
+TEST_F(JudgementTest, EqualRunsPass) {
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.reason << result.symptom;
+  EXPECT_EQ(result.oracles.at("after_load"), "pass");
+  EXPECT_EQ(result.oracles.at("trajectory"), "pass");
+  EXPECT_EQ(result.oracles.at("golden"), "not_applicable");
+  EXPECT_EQ(result.compared_tensors, 4 * 3) << "after the load and three steps, three tensors each";
+  EXPECT_FALSE(fs::exists(artifacts())) << "a pass leaves nothing behind";
+}
+
+TEST_F(JudgementTest, WrongAfterLoadFailsThere) {
+  spoil(false, 3, "moment1.values", 5);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom,
+              HasSubstr("moment1.values of w: 1 of 8 elements differ; first is element 5"));
+  EXPECT_EQ(result.oracles.at("after_load"), "fail");
+  EXPECT_EQ(result.oracles.at("trajectory"), "not_reached");
+  EXPECT_THAT(result.holders, ElementsAre("saved by rank 1 of dp2", "held by rank 0 of dp1"));
+  ASSERT_TRUE(result.first_difference);
+  EXPECT_EQ(result.first_difference->first_index, 5);
+  EXPECT_TRUE(fs::exists(result.want_file));
+  EXPECT_TRUE(fs::exists(result.got_file));
+}
+
+TEST_F(JudgementTest, WrongLaterFailsAtThatStep) {
+  spoil(false, 5, "param", 0);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "step 5");
+  EXPECT_EQ(result.oracles.at("after_load"), "pass");
+  EXPECT_EQ(result.oracles.at("trajectory"), "fail");
+  EXPECT_THAT(result.holders, ElementsAre("continued by rank 0 of dp2", "held by rank 0 of dp1"));
+}
+
+TEST_F(JudgementTest, UnselectedPartIsNotCompared) {
+  scenario_.parts = {"param", "step"};
+  spoil(false, 3, "moment1.values", 5);
+  EXPECT_EQ(judged().verdict, Verdict::pass);
+}
+
+TEST_F(JudgementTest, UnaskedOracleIsNotApplicable) {
+  scenario_.oracles = {"after_load"};
+  spoil(false, 4, "param", 0);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  EXPECT_EQ(result.oracles.at("trajectory"), "not_applicable");
+}
+
+TEST_F(JudgementTest, FailedSaveRunIsToldFirst) {
+  spoil(false, 3, "param", 0);
+  phases_.save.ranks = {well(0), raised(1, "save_run step 2", "no such op")};
+  with_resume_ = false;
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "save_run step 2");
+  EXPECT_EQ(result.symptom, "no such op");
+  EXPECT_EQ(result.oracles.at("after_load"), "not_reached");
+}
+
+TEST_F(JudgementTest, FailureBeforeTheFirstPhaseIsNamed) {
+  phases_.save.ranks = {raised(0, "", "bad build"), well(1)};
+  with_resume_ = false;
+  EXPECT_EQ(judged().failed_at, "save_run step 0");
+  phases_.save.ranks = {well(0), well(1)};
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "", "bad build")};
+  EXPECT_EQ(judged().failed_at, "load");
+}
+
+TEST_F(JudgementTest, FailedLoadComparesNothing) {
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "load", "Missing key: w")};
+  const CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "load");
+  EXPECT_EQ(result.symptom, "Missing key: w");
+  EXPECT_EQ(result.compared_tensors, 0);
+}
+
+TEST_F(JudgementTest, CrashInAStepComesAfterTheComparisonsBeforeIt) {
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "step 5", "boom")};
+  CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "step 5");
+  EXPECT_EQ(result.symptom, "boom");
+  EXPECT_EQ(result.oracles.at("after_load"), "pass");
+  EXPECT_EQ(result.oracles.at("trajectory"), "fail");
+  spoil(false, 4, "param", 0);
+  result = judged();
+  EXPECT_EQ(result.failed_at, "step 4") << "a difference before the crash explains more";
+}
+
+TEST_F(JudgementTest, KilledRankIsASymptom) {
+  phases_.resume = PhaseOutcome{};
+  RankEnd killed;
+  killed.how = RankEnd::How::killed;
+  killed.signal = 9;
+  killed.progress = "step 4";
+  phases_.resume->ranks = {killed};
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "step 4");
+  EXPECT_EQ(result.symptom, "rank 0 died: signal 9 (SIGKILL)");
+}
+
+TEST_F(JudgementTest, LauncherTroubleIsError) {
+  phases_.save.launch_problem = "mpirun exited with status 213";
+  with_resume_ = false;
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_THAT(result.reason, HasSubstr("save_run: mpirun exited"));
+}
+
+TEST_F(JudgementTest, HarnessTimeoutIsTimeout) {
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->harness_timeout = true;
+  EXPECT_EQ(judged().verdict, Verdict::timeout);
+}
+
+TEST_F(JudgementTest, UnsupportedIsSkip) {
+  phases_.save.ranks = {raised(0, "", "needs fp32"), well(1)};
+  phases_.save.ranks[0].record->exception->type = "Unsupported";
+  with_resume_ = false;
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::skip);
+  EXPECT_EQ(result.reason, "needs fp32");
+}
+
+TEST_F(JudgementTest, StateThatWasNotWrittenIsError) {
+  fs::remove_all(step_folder(states(false), 4));
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_THAT(result.reason, HasSubstr("step4"));
+  EXPECT_THAT(result.oracles, testing::Contains(testing::Pair("trajectory", "not_reached")));
+}
+
+TEST_F(JudgementTest, ReplicasThatDisagreeFail) {
+  onto_ = Mesh::parse("rep2");
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {well(0), well(1)};
+  for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, right);
+  RankState other = rank_state(onto_, 1, 4, right);
+  other.pieces[0].bytes[4] = std::byte{1};
+  write_rank_state(step_folder(states(false), 4), other);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "step 4");
+  EXPECT_THAT(result.symptom, HasSubstr("param of w"));
+  EXPECT_THAT(result.symptom, HasSubstr("disagree"));
+}
+
+TEST_F(JudgementTest, HoleAfterLoadFails) {
+  RankState torn = rank_state(onto_, 0, 3, right);
+  torn.pieces[0] = piece("param", {kElements}, Box({0}, {4}), {1, 2, 3, 4});
+  write_rank_state(step_folder(states(false), 3), torn);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom, HasSubstr("param of w"));
+}
+
+TEST_F(JudgementTest, SavingRunThatContradictsItselfFailsThere) {
+  RankState torn = rank_state(from_, 1, 3, right);
+  torn.pieces.erase(torn.pieces.begin());
+  write_rank_state(step_folder(states(true), 3), torn);
+  EXPECT_EQ(judged().failed_at, "save_run step 3");
+}
+
+TEST_F(JudgementTest, ChangedStorageWidthIsOneSymptom) {
+  RankState wide = rank_state(onto_, 0, 3, right);
+  wide.pieces[1].key.part = "moment1.codes";
+  write_rank_state(step_folder(states(false), 3), wide);
+  EXPECT_THAT(judged().symptom, HasSubstr("storage width of moment1 of w changed"));
+}
+
+TEST_F(JudgementTest, GoldenThatAgreesPasses) {
+  write_golden_of(right);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.symptom << result.reason;
+  EXPECT_EQ(result.oracles.at("golden"), "pass");
+  EXPECT_FALSE(result.golden.empty());
+}
+
+TEST_F(JudgementTest, GoldenThatDiffersNamesTensorAndStep) {
+  write_golden_of([](const std::string& part, std::int64_t step, std::int64_t index) {
+    return right(part, step, index) + (part == "param" && step == 5 ? 1.0f : 0.0f);
+  });
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "golden");
+  EXPECT_THAT(result.symptom, HasSubstr("param of w differs from the golden at step 5"));
+  EXPECT_EQ(result.oracles.at("trajectory"), "pass");
+  EXPECT_EQ(result.oracles.at("golden"), "fail");
+}
+
+TEST_F(JudgementTest, GoldenIsNotReachedAfterAnEarlierFailure) {
+  write_golden_of(right);
+  spoil(false, 4, "param", 0);
+  EXPECT_EQ(judged().oracles.at("golden"), "not_reached");
+}
+
+TEST_F(JudgementTest, MissingGoldenIsErrorWithItsCure) {
+  scenario_.oracles.push_back("golden");
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_THAT(result.reason, HasSubstr("resumecheck golden update"));
+}
+
+TEST_F(JudgementTest, PassThatCouldNotFailIsVacuous) {
+  scenario_.parts.push_back("moment2");
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::vacuous);
+  EXPECT_THAT(result.reason, HasSubstr("moment2"));
+}
+
+TEST_F(JudgementTest, RunThatNeverMovedIsVacuous) {
+  const Values still = [](const std::string& part, std::int64_t, std::int64_t index) {
+    return right(part, 1, index);
+  };
+  for (const std::int64_t step : {0, 2, 3, 4, 5, 6}) write(true, step, still);
+  for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, still);
+  EXPECT_EQ(judged().verdict, Verdict::vacuous);
+}
+
+TEST_F(JudgementTest, KnownBrokenNeedsItsSymptom) {
+  scenario_.known_broken = {{"onto == 'dp1'", "step 5: boom", "owner/repo#1", "x.toml:9"}};
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "step 5", "boom and more")};
+  CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::xfail);
+  EXPECT_EQ(result.known_broken, "owner/repo#1");
+
+  phases_.resume->ranks = {raised(0, "step 4", "boom and more")};
+  result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail) << "another symptom is another defect";
+  EXPECT_THAT(result.notes, ElementsAre(HasSubstr("another symptom")));
+
+  phases_.resume->ranks = {well(0)};
+  result = judged();
+  EXPECT_EQ(result.verdict, Verdict::xpass);
+  EXPECT_THAT(result.reason, HasSubstr("x.toml:9"));
+}
+
+TEST_F(JudgementTest, KnownBrokenElsewhereChangesNothing) {
+  scenario_.known_broken = {{"onto == 'dp4'", "", "owner/repo#1", "x.toml:9"}};
+  EXPECT_EQ(judged().verdict, Verdict::pass);
+}
+
+TEST_F(JudgementTest, NotesOfTheRanksAreKeptOnce) {
+  phases_.save.ranks = {well(0), well(1)};
+  phases_.save.ranks[0].record->notes = {"wrapper bf16, spec fp32"};
+  phases_.save.ranks[1].record->notes = {"wrapper bf16, spec fp32"};
+  EXPECT_THAT(judged().notes, ElementsAre("wrapper bf16, spec fp32"));
+}
+
+TEST_F(JudgementTest, CommandToRunItAgainIsQuoted) {
+  EXPECT_EQ(judged().again, "resumecheck run 'subject/state_survives[reference,dp2->dp1]'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+}
+
+}  // namespace
+}  // namespace resumecheck
