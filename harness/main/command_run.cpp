@@ -48,61 +48,13 @@ struct RunArguments {
 
 // ---- which cases ---------------------------------------------------------------------------
 
-// "mine/train.py" or "mine/train.toml[reference,dp2->dp1]": the file, and what is in brackets.
-struct PathPattern {
-  fs::path file;
-  std::string brackets;
-};
-
-std::optional<PathPattern> as_path(const std::string& pattern) {
-  const std::size_t bracket = pattern.find('[');
-  const fs::path file = pattern.substr(0, bracket);
-  if (file.extension() != ".toml" && file.extension() != ".py") return std::nullopt;
-  return PathPattern{file, bracket == std::string::npos ? "" : pattern.substr(bracket)};
-}
-
-std::vector<Case> cases_of_file(const PathPattern& path, const fs::path& root,
-                                const std::vector<Environment>& environments,
-                                const RunArguments& arguments) {
-  if (!fs::exists(path.file)) {
-    throw Error(Error::Kind::usage, path.file.string(), "there is no such scenario file",
-                "give the path from here, or a name that `resumecheck list` prints");
-  }
-  const Scenario scenario = read_scenario(path.file, root / "scenarios");
+std::vector<Case> selected_cases(const RunArguments& arguments, const fs::path& root) {
   Selection selection;
-  selection.patterns = {scenario.name + path.brackets};
+  selection.patterns = arguments.patterns;
   selection.labels = arguments.labels;
   selection.adapters = arguments.adapters;
-  return select(expand({scenario}, environments), selection);
-}
-
-std::vector<Case> selected_cases(const RunArguments& arguments, const fs::path& root,
-                                 const std::vector<Environment>& environments) {
-  std::vector<Case> chosen;
-  Selection selection;
-  selection.labels = arguments.labels;
-  selection.adapters = arguments.adapters;
-  for (const std::string& pattern : arguments.patterns) {
-    if (const auto path = as_path(pattern)) {
-      for (Case& c : cases_of_file(*path, root, environments, arguments)) {
-        chosen.push_back(std::move(c));
-      }
-    } else {
-      selection.patterns.push_back(pattern);
-    }
-  }
-  if (arguments.patterns.empty() && arguments.labels.empty()) selection.labels = {"quick"};
-  if (chosen.empty() || !selection.patterns.empty()) {
-    for (Case& c : select(expand(read_scenarios(root / "scenarios"), environments), selection)) {
-      chosen.push_back(std::move(c));
-    }
-  }
-  std::set<std::string> names;
-  std::vector<Case> once;
-  for (Case& c : chosen) {
-    if (names.insert(c.name()).second) once.push_back(std::move(c));
-  }
-  return once;
+  if (selection.patterns.empty() && selection.labels.empty()) selection.labels = {"quick"};
+  return find_cases(root, find_environments(root, arguments.environments), selection);
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -166,6 +118,12 @@ class FolderLock {
 };
 
 bool wants_colour() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+// A line says that a case is as it should be; anything else is explained.
+bool wants_block(const CaseResult& result) {
+  return result.verdict == Verdict::error || result.verdict == Verdict::timeout ||
+         unexpected(result.verdict);
+}
 
 void say(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -249,7 +207,8 @@ void Run::report(CaseResult result) {
   if (c != cases_.end()) result.again = again(*c);
   results_.push_back(result);
   file_.append(result);
-  say(console_line(result, wants_colour()));
+  say(wants_block(result) ? failure_block(result, wants_colour())
+                          : console_line(result, wants_colour()));
 }
 
 // A case that cannot run here is a SKIP, unless someone counts on it.
@@ -312,8 +271,7 @@ int run(const RunArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, as a full disk
   const fs::path root = project_root();
-  std::vector<Environment> environments = find_environments(root, arguments.environments);
-  std::vector<Case> cases = selected_cases(arguments, root, environments);
+  std::vector<Case> cases = selected_cases(arguments, root);
   for (Case& c : cases) c.device = arguments.device;
   switch_on(arguments.defects, cases);
   return Run(arguments, root, std::move(cases)).run();
