@@ -50,6 +50,12 @@ bool matches(const Case& c, const Selection& selection);
 // Error(usage) where nothing matches ("no case matches 'x'; did you mean 'y'?").
 std::vector<Case> select(const std::vector<Case>& cases, const Selection& selection);
 
+// The same from the files below root/scenarios, where a pattern may also be the path of a scenario
+// file outside them: "mine/train.py", "mine/train.py[torchao@torch-2.8,dp2->dp1]".
+std::vector<Case> find_cases(const std::filesystem::path& root,
+                             const std::vector<Environment>& environments,
+                             const Selection& selection);
+
 // Nothing: this machine can run it. Otherwise the reason, as SKIP prints it. `launcher` is the
 // program that starts ranks.
 std::optional<std::string> why_not_runnable(const Case& c, const std::string& launcher = "mpirun");

@@ -75,6 +75,24 @@ void check_filters(const Selection& selection, const std::vector<Case>& cases) {
   for (const std::string& adapter : selection.adapters) adapter_declaration(adapter);
 }
 
+// The file of a pattern that is a path, and what stands in brackets behind it.
+std::optional<std::pair<std::filesystem::path, std::string>> as_path(const std::string& pattern) {
+  const std::size_t bracket = pattern.find('[');
+  const std::filesystem::path file = pattern.substr(0, bracket);
+  const std::string ending = file.extension();
+  if (ending != ".toml" && ending != ".py" && ending != ".cpp") return std::nullopt;
+  return std::pair{file, bracket == pattern.npos ? std::string() : pattern.substr(bracket)};
+}
+
+void add_once(std::vector<Case>& cases, std::vector<Case> more) {
+  for (Case& c : more) {
+    const std::string name = c.name();
+    const bool known = std::any_of(cases.begin(), cases.end(),
+                                   [&](const Case& other) { return other.name() == name; });
+    if (!known) cases.push_back(std::move(c));
+  }
+}
+
 }  // namespace
 
 bool matches(const Case& c, const Selection& selection) {
@@ -96,6 +114,29 @@ std::vector<Case> select(const std::vector<Case>& cases, const Selection& select
                 "see `resumecheck list`, or ask for less");
   }
   return selected;
+}
+
+std::vector<Case> find_cases(const std::filesystem::path& root,
+                             const std::vector<Environment>& environments,
+                             const Selection& selection) {
+  std::vector<Case> cases;
+  Selection named = selection;
+  named.patterns.clear();
+  for (const std::string& pattern : selection.patterns) {
+    const auto path = as_path(pattern);
+    if (!path) {
+      named.patterns.push_back(pattern);
+      continue;
+    }
+    const Scenario scenario = read_scenario(path->first, root / "scenarios");
+    Selection own = selection;
+    own.patterns = {scenario.name + path->second};
+    add_once(cases, select(expand({scenario}, environments), own));
+  }
+  if (selection.patterns.empty() || !named.patterns.empty()) {
+    add_once(cases, select(expand(read_scenarios(root / "scenarios"), environments), named));
+  }
+  return cases;
 }
 
 }  // namespace resumecheck
