@@ -335,7 +335,7 @@ RESUMECHECK_PHASE void update_plain_tile(const Team& team, const PlainTask& task
           task.scalars});
 }
 
-RESUMECHECK_PHASE std::int64_t blocks_of(std::int64_t count, std::int64_t block) {
+RESUMECHECK_HOST_DEVICE inline std::int64_t blocks_of(std::int64_t count, std::int64_t block) {
   return (count + block - 1) / block;
 }
 
