@@ -44,7 +44,7 @@ AdapterDeclaration torchao() {
   adapter.options = {{"wrap", {"fsdp2", "none"}}};
   adapter.save_formats = {"dcp", "torch_save", "state_dict"};
   adapter.parts = quantised_parts;
-  adapter.mesh_dims = {"dp"};
+  adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = {"adamw8bit"};
   return adapter;
 }

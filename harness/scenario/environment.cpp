@@ -51,8 +51,7 @@ std::optional<std::map<std::string, std::string>> packages_of(const std::string&
 // Complete exactly when its record is there and it was made from the lock as it is now.
 void look_up_in_cache(Environment& environment, const fs::path& root) {
   environment.missing_reason = "not made: tools/environments make " + environment.name;
-  const std::string lock =
-      read_or_empty(root / "tools" / "environments" / (environment.name + ".lock"));
+  const std::string lock = read_or_empty(root / "tools" / "locks" / (environment.name + ".lock"));
   const fs::path folder = cache_folder() / "environments";
   const std::string prefix = environment.name + "-";
   std::error_code failed;
@@ -68,6 +67,11 @@ void look_up_in_cache(Environment& environment, const fs::path& root) {
     if (!fs::is_regular_file(record, ignored)) continue;
     if (lock.empty() || read_or_empty(entry->path() / "requirements.lock") != lock) {
       environment.missing_reason = "out of date: tools/environments make " + environment.name;
+      continue;
+    }
+    if (!fs::exists(entry->path() / "bin" / "python", ignored)) {
+      environment.missing_reason =
+          "its Python is gone: tools/environments make " + environment.name;
       continue;
     }
     const auto packages = packages_of(read_file(record));

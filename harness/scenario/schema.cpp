@@ -509,6 +509,21 @@ void check_mesh(const Document& document, const TomlNode& node, const Mesh& mesh
   }
 }
 
+// What each rank keeps for itself cannot be loaded by another number of ranks.
+void check_same_ranks(const Document& document, const TomlNode& node, const ResumePlan& plan,
+                      const Mesh& onto, const Scenario& scenario) {
+  const std::string& format = scenario.settings.save_format;
+  if (format != "torch_save" && format != "state_dict") return;
+  if (!(onto == plan.from)) {
+    document.refuse(node, "save_format " + format + " is loaded by the ranks that saved",
+                    "resume onto " + plan.from.text() + ", or save as dcp");
+  }
+  if (format == "state_dict" && plan.save_env != plan.load_env) {
+    document.refuse(node, "a state_dict in memory cannot pass between two environments",
+                    "save as torch_save or dcp");
+  }
+}
+
 void check_resumes(const Document& document, const TomlNode& resumes, const Scenario& scenario) {
   bool any_python = false;
   for (const std::string& name : scenario.adapters) {
@@ -521,11 +536,7 @@ void check_resumes(const Document& document, const TomlNode& resumes, const Scen
     for (std::size_t k = 0; k < plan.onto.size(); ++k) {
       const TomlNode& onto = node.find("onto")->items[k];
       check_mesh(document, onto, plan.onto[k], scenario);
-      if (scenario.settings.save_format == "state_dict" &&
-          (!(plan.onto[k] == plan.from) || plan.save_env != plan.load_env)) {
-        document.refuse(onto, "a state_dict in memory is loaded by the ranks that made it",
-                        "resume onto " + plan.from.text() + " and under one environment");
-      }
+      check_same_ranks(document, onto, plan, plan.onto[k], scenario);
     }
     for (const char* key : {"save_env", "load_env"}) {
       if (const TomlNode* env = node.find(key); env != nullptr && !any_python) {
@@ -558,9 +569,14 @@ void check_optimizer(const Document& document, const TomlNode& root, const Scena
       document.refuse(node("name"), "adapter " + name + " has no optimizer " + optimizer.name,
                       "it has " + joined(adapter.optimizers));
     }
-    if (name == "torchao" && optimizer.min_quantised_elements != 4096) {
+    if (name != "torchao") continue;
+    if (optimizer.min_quantised_elements != 4096) {
       document.refuse(node("min_quantised_elements"), "torchao always decides at 4096 elements",
                       "leave min_quantised_elements out, or list only the reference");
+    }
+    if (optimizer.block != 256) {
+      document.refuse(node("block"), "torchao always keeps blocks of 256",
+                      "leave block out, or list only the reference");
     }
   }
 }
