@@ -20,6 +20,7 @@ from harness.adapters.python.state_file import Piece, whole
 VARIABLES = set_before_import(
     {
         "TORCHDYNAMO_DISABLE": "1",  # the optimizer's step stays eager
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else importing it starts processes and a thread
         "MKL_CBWR": "AVX2",  # else MKL's square root depends on the machine
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
