@@ -9,16 +9,16 @@ class DeviceArithmetic final : public Arithmetic {
  public:
   std::string name() const override { return "cuda"; }
   std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
-                                        const kernels::StepScalars& scalars,
-                                        kernels::Profile profile) const override {
-    return kernels::adamw8bit_update_on_device(run, scalars, profile);
+                                        const OptimizerStep& step) const override {
+    return kernels::adamw8bit_update_on_device(run, step_scalars(step.settings, step.number),
+                                               step.settings.profile);
   }
   void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const override {
     kernels::adamw8bit_finish_on_device(run, cut);
   }
-  void update(const kernels::PlainRun& run, const kernels::StepScalars& scalars,
-              kernels::Profile profile) const override {
-    kernels::adamw_update_on_device(run, scalars, profile);
+  void update(const kernels::PlainRun& run, const OptimizerStep& step) const override {
+    kernels::adamw_update_on_device(run, step_scalars(step.settings, step.number),
+                                    step.settings.profile);
   }
 };
 

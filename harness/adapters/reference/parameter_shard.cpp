@@ -198,14 +198,13 @@ std::vector<kernels::CutBlock> ParameterShard::step(std::uint64_t seed, std::int
                                                     const Arithmetic& arithmetic) {
   step_ += 1;
   grad_ = gradients(seed, run_step);
-  const kernels::StepScalars scalars =
-      kernels::step_scalars(optimizer, static_cast<std::int64_t>(step_));
+  const OptimizerStep step = {optimizer, static_cast<std::int64_t>(step_)};
   std::vector<kernels::CutBlock> cuts;
   if (count_ == 0) return cuts;
   if (quantised_) {
-    cuts = arithmetic.update(quantised_run(), scalars, profile_);
+    cuts = arithmetic.update(quantised_run(), step);
   } else {
-    arithmetic.update(plain_run(), scalars, profile_);
+    arithmetic.update(plain_run(), step);
   }
   return cuts;
 }

@@ -1,0 +1,200 @@
+// `resumecheck golden verify | update`: recomputes with the reference, on one rank, what goldens
+// say. An update is a statement about arithmetic, so it takes a reason, says what it changes, and
+// is refused while the kernels and the slow twin disagree.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/adapters/reference/golden_check.h"
+#include "harness/adapters/reference/reference.h"
+#include "harness/main/commands.h"
+#include "harness/report/report.h"
+#include "harness/scenario/case.h"
+#include "harness/state/error.h"
+
+namespace resumecheck {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSame = 0, kDifferent = 1, kUnreadable = 3;
+
+struct GoldenArguments {
+  std::vector<std::string> patterns;
+  std::string reason;
+};
+
+bool asks_for_golden(const Scenario& scenario) {
+  for (const std::string& oracle : scenario.oracles) {
+    if (oracle == "golden") return true;
+  }
+  return false;
+}
+
+// The scenarios that ask for the golden oracle, by name.
+std::vector<std::shared_ptr<const Scenario>> chosen(const std::vector<std::string>& patterns,
+                                                    const fs::path& root) {
+  std::vector<Case> cases;
+  for (Case& c : expand(read_scenarios(root / "scenarios"), find_environments(root, {}))) {
+    if (asks_for_golden(*c.scenario)) cases.push_back(std::move(c));
+  }
+  Selection selection;
+  selection.patterns = patterns;
+  std::vector<std::shared_ptr<const Scenario>> scenarios;
+  std::set<std::string> names;
+  for (const Case& c : select(cases, selection)) {
+    if (names.insert(c.scenario->name).second) scenarios.push_back(c.scenario);
+  }
+  return scenarios;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+bool confirmed_on_gpu(const Golden& golden) {
+  for (const GoldenConfirmation& one : golden.confirmed_on) {
+    if (one.device == "cuda") return true;
+  }
+  return false;
+}
+
+std::string confirmations(const Golden& golden) {
+  std::string text = "confirmed on";
+  for (const GoldenConfirmation& one : golden.confirmed_on)
+    text += " " + one.device + " " + one.isa;
+  return text + (confirmed_on_gpu(golden) ? "" : "; not yet confirmed on a GPU");
+}
+
+void say(const std::string& text) {
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+int verify_one(const Scenario& scenario, const fs::path& root, const std::string& machine) {
+  const auto golden = read_golden(root, scenario);
+  if (!golden) {
+    throw Error(Error::Kind::harness, golden_file(root, scenario.name).string(), "no golden",
+                "make it with `resumecheck golden update " + scenario.name + " --reason WHY`");
+  }
+  const GoldenCheck check = check_golden(*golden, scenario, host_arithmetics(), *twin_arithmetic());
+  if (!check.same()) {
+    say(explanation(check, *golden, machine));
+    return kDifferent;
+  }
+  std::string by;
+  for (const GoldenCheck::Computed& one : check.computed) by += (by.empty() ? "" : ", ") + one.by;
+  say(fmt::format("same  {}   {}   computed by {}; {}", scenario.name, golden->digest, by,
+                  confirmations(*golden)));
+  return kSame;
+}
+
+// One that cannot be read does not keep the others from being looked at.
+int verify(const GoldenArguments& arguments) {
+  const fs::path root = project_root();
+  const std::string machine = read_provenance(root).json;
+  bool different = false, unreadable = false;
+  for (const auto& scenario : chosen(arguments.patterns, root)) {
+    try {
+      different |= verify_one(*scenario, root, machine) == kDifferent;
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::usage) throw;
+      say(fmt::format("UNREADABLE  {}", error.what()));
+      unreadable = true;
+    }
+  }
+  return different ? kDifferent : unreadable ? kUnreadable : kSame;
+}
+
+Golden computed(const Scenario& scenario, const fs::path& root) {
+  const auto builds = host_arithmetics();
+  Golden golden = make_golden(root, scenario, reference_states(scenario.settings, builds.back()));
+  const GoldenCheck check = check_golden(golden, scenario, builds, *twin_arithmetic());
+  const Golden twin =
+      make_golden(root, scenario, reference_states(scenario.settings, twin_arithmetic()));
+  const auto found = differences(golden, twin);
+  if (!check.same() || !found.empty()) {
+    const std::string what = check.same() ? "the kernels and the slow twin disagree"
+                                          : "instruction sets disagree: " + check.conclusion();
+    throw Error(Error::Kind::harness, scenario.name, what,
+                "a golden is only made where all agree; find out which is wrong");
+  }
+  for (const GoldenCheck::Computed& one : check.computed) {
+    golden.confirmed_on.push_back({"cpu", one.by, today(), ""});
+  }
+  return golden;
+}
+
+std::string what_changes(const std::optional<Golden>& old, const Golden& made) {
+  if (!old) return "new";
+  const auto found = differences(*old, made);
+  if (found.empty()) return "the same bits";
+  return fmt::format("{} tensors differ from the golden of {} ({}); first is {} at step {}: {}",
+                     found.size(), old->date, old->reason, to_text(found[0].key), found[0].step,
+                     found[0].what);
+}
+
+std::optional<Golden> old_golden(const fs::path& root, const Scenario& scenario) {
+  try {
+    return read_golden_of_any_settings(root, scenario);
+  } catch (const Error& error) {
+    say(fmt::format("UNREADABLE  {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+void update_one(const Scenario& scenario, const fs::path& root, const std::string& machine,
+                const std::string& reason) {
+  const std::optional<Golden> old = old_golden(root, scenario);
+  Golden made = computed(scenario, root);
+  if (old && old->digest == made.digest && old->settings_digest == made.settings_digest) {
+    say(fmt::format("unchanged  {}   {}", scenario.name, made.digest));
+    return;
+  }
+  made.machine = machine;
+  made.date = today();
+  made.reason = reason;
+  write_golden(made);
+  say(fmt::format("written  {}   {}   {}\n  {}; {}", scenario.name, made.digest, made.file.string(),
+                  what_changes(old, made), confirmations(made)));
+}
+
+int update(const GoldenArguments& arguments) {
+  if (arguments.reason.find_first_not_of(" \t") == std::string::npos) {
+    throw Error(Error::Kind::usage, "golden update", "needs a reason",
+                "--reason 'what changed in the arithmetic, and why that is right'");
+  }
+  const fs::path root = project_root();
+  const std::string machine = read_provenance(root).json;
+  for (const auto& scenario : chosen(arguments.patterns, root)) {
+    update_one(*scenario, root, machine, arguments.reason);
+  }
+  return kSame;
+}
+
+}  // namespace
+
+void add_golden_command(CLI::App& app, int& exit_code) {
+  const auto arguments = std::make_shared<GoldenArguments>();
+  CLI::App* command = app.add_subcommand("golden", "Digests of what the reference computes");
+  command->require_subcommand(1);
+  CLI::App* verify_command = command->add_subcommand("verify", "recompute and compare");
+  CLI::App* update_command =
+      command->add_subcommand("update", "recompute and write what is new or changed");
+  for (CLI::App* one : {verify_command, update_command}) {
+    one->add_option("patterns", arguments->patterns, "scenarios, with * and ?");
+  }
+  update_command->add_option("--reason", arguments->reason, "why the golden changes; needed");
+  verify_command->callback([arguments, &exit_code] { exit_code = verify(*arguments); });
+  update_command->callback([arguments, &exit_code] { exit_code = update(*arguments); });
+}
+
+}  // namespace resumecheck
