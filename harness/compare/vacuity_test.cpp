@@ -1,0 +1,175 @@
+#include "harness/compare/vacuity.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "harness/compare/state_builder.h"
+#include "kernels/adamw8bit.h"
+
+namespace resumecheck {
+namespace {
+
+// A run of one 8-bit and one plain parameter whose resume proves something.
+class Vacuity : public testing::Test {
+ protected:
+  Vacuity() {
+    fresh_ = state_at(0, "dp2");
+    at_save_ = state_at(3, "dp2");
+    after_load_ = state_at(3, "dp1");
+    at_end_ = state_at(6, "dp2");
+    resumed_end_ = state_at(6, "dp1");
+    evidence_.fresh = &fresh_;
+    evidence_.at_save = &at_save_;
+    evidence_.after_load = &after_load_;
+    evidence_.at_end = &at_end_;
+    evidence_.resumed_end = &resumed_end_;
+    evidence_.mesh_changed = true;
+    evidence_.parts = {"param", "moment1", "step", "lr"};
+    evidence_.compared_tensors = 6;
+  }
+
+  static AssembledState state_at(int step, const std::string& mesh) {
+    AssembledState assembled;
+    LogicalState& state = assembled.state;
+    const auto amount = static_cast<float>(step);
+    const auto& book = kernels::signed_codebook();
+    state.step = step;
+    state.tensors[{"w", "param"}] = floats({1, 2, 3, 4 + amount});
+    state.tensors[{"w", "moment1.codes"}] =
+        tensor_of(Dtype::u8, {4}, std::vector<std::uint8_t>(4, step == 0 ? 0 : 200), 4);
+    state.tensors[{"w", "moment1.scale"}] = floats({amount}, 4);
+    state.tensors[{"w", "moment1.codebook"}] = floats({book.begin(), book.end()});
+    state.tensors[{"b", "moment1.values"}] = floats({amount, -amount});
+    state.tensors[{"w", "step"}] = tensor_of(Dtype::f32, {}, std::vector<float>{amount});
+    state.values["lr/0"] = 0.5;
+    assembled.mesh = mesh;
+    assembled.world = mesh == "dp2" ? 2 : 1;
+    for (const auto& [key, tensor] : state.tensors) {
+      if (key.part == "param" && mesh == "dp2") {
+        assembled.holders[key] = {{0, Box({0}, {2})}, {1, Box({2}, {2})}};
+      } else {
+        for (int rank = 0; rank < assembled.world; ++rank) {
+          assembled.holders[key].push_back({rank, Box::whole(tensor.shape)});
+        }
+      }
+    }
+    return assembled;
+  }
+
+  void expect_vacuous(const std::string& words) {
+    const auto reason = why_vacuous(evidence_);
+    ASSERT_TRUE(reason.has_value()) << "should be vacuous: " << words;
+    EXPECT_NE(reason->find(words), std::string::npos) << *reason;
+    EXPECT_EQ(reason->find('\n'), std::string::npos) << *reason;
+    EXPECT_NE(reason->find(": "), std::string::npos) << "says no cure: " << *reason;
+  }
+
+  AssembledState fresh_, at_save_, after_load_, at_end_, resumed_end_;
+  VacuityEvidence evidence_;
+};
+
+TEST_F(Vacuity, AResumeThatProvesSomethingIsNot) {
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+}
+
+TEST_F(Vacuity, NothingCompared) {
+  evidence_.compared_tensors = 0;
+  evidence_.parts = {"param", "moment1", "step"};
+  expect_vacuous("nothing was compared");
+}
+
+TEST_F(Vacuity, AComparedValueIsSomethingCompared) {
+  at_save_.state.values["lr/0"] = after_load_.state.values["lr/0"] = 0.25;
+  at_end_.state.values["lr/0"] = 0.125;
+  evidence_.compared_tensors = 0;
+  evidence_.parts = {"lr"};
+  evidence_.mesh_changed = false;
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+}
+
+TEST_F(Vacuity, APartOnNeitherSide) {
+  evidence_.parts.push_back("moment2");
+  expect_vacuous("'moment2'");
+  after_load_.state.tensors[{"w", "moment2.values"}] = floats({1});
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "on one side it is a difference, not vacuity";
+}
+
+TEST_F(Vacuity, EveryMomentZeroByItsScale) {
+  set_element(at_save_.state.tensors[{"w", "moment1.scale"}], 0, 0.F);
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "the other moment is not zero";
+  at_save_.state.tensors[{"b", "moment1.values"}] = floats({0.F, -0.F});
+  expect_vacuous("every moment is zero");
+}
+
+TEST_F(Vacuity, EveryMomentZeroByItsCodes) {
+  const auto& book = kernels::signed_codebook();
+  const auto zero =
+      static_cast<std::uint8_t>(std::find(book.begin(), book.end(), 0.F) - book.begin());
+  at_save_.state.tensors[{"w", "moment1.codes"}] =
+      tensor_of(Dtype::u8, {4}, std::vector<std::uint8_t>(4, zero), 4);
+  at_save_.state.tensors[{"b", "moment1.values"}] = floats({0.F, 0.F});
+  expect_vacuous("every moment is zero");
+  set_element(at_save_.state.tensors[{"w", "moment1.codes"}], 3, std::uint8_t{200});
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "one element is not zero";
+}
+
+TEST_F(Vacuity, WithoutMomentsNoneIsZero) {
+  for (AssembledState* state : {&fresh_, &at_save_, &after_load_, &at_end_, &resumed_end_}) {
+    std::erase_if(state->state.tensors,
+                  [](const auto& entry) { return selects("moment1", entry.first.part); });
+  }
+  evidence_.parts = {"param", "step"};
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+}
+
+TEST_F(Vacuity, TheSavedStateEqualsAFreshStart) {
+  evidence_.parts = {"param"};
+  fresh_.state.tensors[{"w", "param"}] = at_save_.state.tensors[{"w", "param"}];
+  expect_vacuous("equals a fresh start");
+  evidence_.parts = {"param", "step"};
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "the step tells them apart";
+}
+
+TEST_F(Vacuity, NothingChangedAfterTheSave) {
+  evidence_.parts = {"param"};
+  at_end_.state.tensors[{"w", "param"}] = at_save_.state.tensors[{"w", "param"}];
+  expect_vacuous("nothing changed between the save and the last step");
+}
+
+TEST_F(Vacuity, TheSameStorage) {
+  evidence_.same_storage = true;
+  expect_vacuous("own storage");
+}
+
+TEST_F(Vacuity, AStateComparedWithItself) {
+  evidence_.after_load = evidence_.at_save;
+  expect_vacuous("own storage");
+  evidence_.after_load = &after_load_;
+  evidence_.resumed_end = evidence_.at_end;
+  expect_vacuous("own storage");
+}
+
+TEST_F(Vacuity, AMeshChangeThatMovedNoBox) {
+  after_load_.holders = at_save_.holders;
+  expect_vacuous("holds the box it held before");
+  evidence_.mesh_changed = false;
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "without a mesh change none has to move";
+}
+
+TEST_F(Vacuity, TheOrderInWhichRanksListTheirBoxesIsNoMove) {
+  after_load_.holders = at_save_.holders;
+  for (auto& [key, holders] : after_load_.holders) std::reverse(holders.begin(), holders.end());
+  expect_vacuous("holds the box it held before");
+}
+
+TEST_F(Vacuity, AMoveOfWhatIsNotSelectedDoesNotCount) {
+  after_load_.holders = at_save_.holders;
+  after_load_.holders[{"w", "param"}] = {{0, Box({0}, {4})}};
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+  evidence_.parts = {"moment1", "step"};
+  expect_vacuous("holds the box it held before");
+}
+
+}  // namespace
+}  // namespace resumecheck
