@@ -110,6 +110,8 @@ std::vector<LauncherReport> read_launcher_output(const std::string& output) {
   static const std::regex killed(
       R"(process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+))");
   static const std::regex exited(R"(Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
+  static const std::regex left(
+      R"(process rank (\d+) with PID \d+ on\s+node \S+ exiting (improperly))");
   static const std::regex slurm_exited(R"(task (\d+): Exited with exit code (\d+))");
   static const std::regex slurm_killed(R"(task (\d+): ([A-Z][a-z ]+))");
   std::vector<LauncherReport> reports;
@@ -120,6 +122,7 @@ std::vector<LauncherReport> read_launcher_output(const std::string& output) {
   };
   each(killed, [&](int rank, const auto& text) { reports.push_back({rank, std::stoi(text), 0}); });
   each(exited, [&](int rank, const auto& text) { reports.push_back({rank, 0, std::stoi(text)}); });
+  each(left, [&](int rank, const auto&) { reports.push_back({rank, 0, 0}); });
   each(slurm_exited, [&](int rank, const auto& text) {
     reports.push_back({rank, 0, std::stoi(text)});
   });
@@ -150,6 +153,8 @@ PhaseOutcome run_fresh(const FreshStart& start, const PhaseRequest& request) {
 
   PhaseOutcome outcome;
   outcome.seconds = seconds_since(began);
+  const std::string flood = flood_note("its ranks", static_cast<double>(process.output_bytes()));
+  if (!flood.empty()) outcome.notes.push_back(request.phase + ": " + flood);
   for (int rank = 0; rank < world; ++rank) {
     outcome.ranks.push_back(read_rank_end(request.records, rank, began_file_time));
     RankEnd& last = outcome.ranks.back();

@@ -179,6 +179,7 @@ EnvironmentRecord record_of(const Environment& environment, const PhaseOutcome& 
 }
 
 void add_notes(const PhaseOutcome& outcome, std::vector<std::string>& notes) {
+  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
   for (const RankEnd& end : outcome.ranks) {
     if (!end.record) continue;
     for (const std::string& note : end.record->notes) {

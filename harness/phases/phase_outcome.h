@@ -32,6 +32,7 @@ struct PhaseOutcome {
   std::string transport = "mpi";
   std::map<std::string, std::string> versions;  // as the ranks report them
   std::vector<std::string> stand_ins;
+  std::vector<std::string> notes;  // what the harness saw: "rank 1 printed 200.0 MB"
   double seconds = 0;
 
   bool ok() const;

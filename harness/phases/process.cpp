@@ -457,6 +457,11 @@ std::string Process::output() const {
   return parts_->text.text();
 }
 
+std::size_t Process::output_bytes() const {
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->text.total();
+}
+
 std::vector<pid_t> Process::descendants() const {
   return parts_->guardian > 0 ? descendants_of(parts_->guardian) : std::vector<pid_t>{};
 }

@@ -58,6 +58,7 @@ class Process {
   // SIGTERM to the program, then, after the grace, SIGKILL to all of its descendants.
   void end(double grace_seconds);
   std::string output() const;
+  std::size_t output_bytes() const;  // with those that were not kept
   std::vector<pid_t> descendants() const;
 
  private:

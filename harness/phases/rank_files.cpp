@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <regex>
+
 #include "harness/phases/process.h"
 #include "harness/state/file.h"
 
@@ -18,6 +21,20 @@ std::string text_of(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string flood_note(const std::string& who, double bytes) {
+  if (bytes <= 2.0 * 64 * 1024) return "";
+  return fmt::format("{} printed {:.1f} MB, of which the first and last 64 KiB are kept", who,
+                     bytes / 1e6);
+}
+
+double bytes_left_out(const fs::path& records, int rank) {
+  static const std::regex marker(R"(\n\[(\d+) bytes dropped\]\n)");
+  const std::string text = text_of(records / fmt::format("output_rank{}.txt", rank));
+  std::smatch found;
+  const std::string middle = text.substr(std::min<std::size_t>(text.size(), 64 * 1024), 64);
+  return std::regex_search(middle, found, marker) ? std::stod(found[1]) + 2.0 * 64 * 1024 : 0;
+}
 
 double seconds_until(const fs::path& file, FileTime began) {
   std::error_code problem;

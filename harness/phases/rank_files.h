@@ -20,6 +20,12 @@ bool any_progress(const PhaseRequest& request);
 // Has a rank's record said that it failed?
 bool any_failure(const PhaseRequest& request);
 
+// "rank 1 printed 200.0 MB, of which the first and last 64 KiB are kept"; "" for less than all
+// that.
+std::string flood_note(const std::string& who, double bytes);
+// Bytes that a rank server left out of a rank's output.
+double bytes_left_out(const std::filesystem::path& records, int rank);
+
 // Makes the phase's folders, empty but for the checkpoint, and writes the request beside them;
 // returns its path.
 std::filesystem::path prepare_phase(const PhaseRequest& request);

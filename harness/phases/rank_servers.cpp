@@ -172,6 +172,9 @@ PhaseOutcome RankServers::run(const PhaseRequest& request) {
   if (!outcome.launch_problem.empty()) return outcome;
   for (int rank = 0; rank < request.mesh.world(); ++rank) {
     outcome.ranks.push_back(rank_end(request, rank, began_file_time));
+    const std::string flood =
+        flood_note(fmt::format("rank {}", rank), bytes_left_out(request.records, rank));
+    if (!flood.empty()) outcome.notes.push_back(request.phase + ": " + flood);
     if (read_json(done_file(rank)).value("process", "forked") == "new") outcome.process = "new";
   }
   return outcome;
