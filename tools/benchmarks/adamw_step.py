@@ -1,7 +1,8 @@
 """One optimizer step of torch, timed: the other side of the kernels' benchmark.
 
-Run by tools/benchmark in an environment that has torch (and torchao). One thread, fp32 parameters, as many elements as
-the kernels' benchmark uses. Prints one JSON object: nanoseconds an element for each timed step.
+Run by tools/benchmark in an environment that has torch (and torchao). One thread, fp32 parameters,
+as many elements as the kernels' benchmark uses. Prints one JSON object: nanoseconds an element for
+each timed step.
 """
 
 from __future__ import annotations
