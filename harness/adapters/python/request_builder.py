@@ -1,0 +1,54 @@
+"""Phase requests for the tests, as the harness writes them."""
+
+import json
+import re
+from pathlib import Path
+
+SETTINGS = {
+    "seed": 1,
+    "parameters": {"ffn.up": [7, 4], "norm": [5]},
+    "param_dtype": "fp32",
+    "optimizer": {
+        "name": "sgd",
+        "profile": "canonical",
+        "lr": 0.001,
+        "betas": [0.9, 0.999],
+        "eps": 1e-8,
+        "weight_decay": 0.01,
+        "block": 256,
+        "min_quantised_elements": 4096,
+    },
+    "gradients": "order_free",
+    "save_after": 3,
+    "train_until": 5,
+    "save_format": "native",
+}
+
+
+def write_request(folder: Path, **changes) -> Path:
+    """folder/phase_request.json; changes: keys of the request or of its settings."""
+    phase, mesh = changes.get("phase", "save_run"), changes.get("mesh", "dp1")
+    request = {
+        "schema": 1,
+        "phase": phase,
+        "case": "test/case[plain_python]",
+        "adapter": "plain_python",
+        "options": {},
+        "mesh": mesh,
+        "dims": [[name, int(size)] for name, size in re.findall(r"([a-z]+)(\d+)", mesh)],
+        "device": "cpu",
+        "settings": {**SETTINGS, "init_seed": 1 if phase == "save_run" else 2},
+        "save_mesh": mesh,
+        "checkpoint": str(folder / "checkpoint"),
+        "states": str(folder / "states"),
+        "records": str(folder / "records"),
+        "scenario_file": None,
+        "faults": [],
+        "limit_s": 60,
+    }
+    for key, value in changes.items():
+        (request["settings"] if key in SETTINGS else request)[key] = value
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    file = folder / "phase_request.json"
+    file.write_text(json.dumps(request))
+    return file
