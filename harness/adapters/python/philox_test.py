@@ -37,7 +37,8 @@ int main() {
   unsigned long long seed, index;
   unsigned stream, ordinal, step, bits;
   int exponent;
-  while (std::scanf("%llu %u %u %u %llu %d", &seed, &stream, &ordinal, &step, &index, &exponent) == 6) {
+  while (std::scanf("%llu %u %u %u %llu %d", &seed, &stream, &ordinal, &step, &index,
+                    &exponent) == 6) {
     const float value = resumecheck::kernels::grid_value(
         seed, static_cast<resumecheck::kernels::Stream>(stream), ordinal, step, index, exponent);
     std::memcpy(&bits, &value, sizeof bits);
