@@ -1,11 +1,14 @@
 // The host build of the phases, included once by each isa_<name>.cpp after it has defined
 // RESUMECHECK_ISA_UNIT, the name of its table. Everything but that table has internal linkage: a
-// function shared between instruction sets would be the wrong one for one of them.
+// function shared between instruction sets would be the wrong one for one of them. A test may bring
+// a team of its own as RESUMECHECK_TEAM.
 #include "kernels/adamw8bit_phases.h"
 
 namespace resumecheck::kernels {
 namespace {
 
+#ifndef RESUMECHECK_TEAM
+#define RESUMECHECK_TEAM LoopTeam
 // Threads of one phase never depend on each other, which is what ivdep tells the compiler.
 struct LoopTeam {
   template <int stride, class Phase>
@@ -25,6 +28,7 @@ struct LoopTeam {
     for (int thread = 0; thread < active; ++thread) phase(thread);
   }
 };
+#endif
 
 template <class Arithmetic, class Values, class Lookup1, class Lookup2>
 void update_blocks_by(const BlockTask& task, float* scratch, Lookup1 lookup1, Lookup2 lookup2) {
@@ -32,7 +36,7 @@ void update_blocks_by(const BlockTask& task, float* scratch, Lookup1 lookup1, Lo
   const BlockMemory memory = {scratch, scratch + task.block, words, words + 2 * partial_maxima};
   const std::int64_t blocks = blocks_of(task.count, task.block);
   for (std::int64_t index = 0; index < blocks; ++index)
-    update_block<Arithmetic, Values>(LoopTeam{}, task, index, memory, lookup1, lookup2);
+    update_block<Arithmetic, Values>(RESUMECHECK_TEAM{}, task, index, memory, lookup1, lookup2);
 }
 
 template <class Values>
@@ -55,7 +59,7 @@ void update_blocks(const BlockTask& task, float* scratch) {
 template <class Values>
 void update_part_of(const BlockTask& task, float* moment1, float* moment2, std::uint32_t* absmax) {
   std::uint32_t partials[2 * partial_maxima];
-  update_moments<FusedLerp, Values>(LoopTeam{}, task, 0, 0, static_cast<int>(task.count),
+  update_moments<FusedLerp, Values>(RESUMECHECK_TEAM{}, task, 0, 0, static_cast<int>(task.count),
                                     BlockMemory{moment1, moment2, partials, absmax});
 }
 
@@ -66,7 +70,7 @@ void update_part(const BlockTask& task, float* moment1, float* moment2, std::uin
 
 template <class Lookup>
 void quantise_part_by(const QuantiseTask& task, std::uint32_t absmax, Lookup lookup) {
-  quantise_values(LoopTeam{}, task.values, static_cast<int>(task.count), &absmax, lookup,
+  quantise_values(RESUMECHECK_TEAM{}, task.values, static_cast<int>(task.count), &absmax, lookup,
                   task.codes, task.scale);
 }
 
@@ -75,7 +79,7 @@ void quantise_blocks_by(const QuantiseTask& task, Lookup lookup) {
   std::uint32_t words[partial_maxima + 1];
   const std::int64_t blocks = blocks_of(task.count, task.block);
   for (std::int64_t index = 0; index < blocks; ++index)
-    quantise_block(LoopTeam{}, task, index, words, words + partial_maxima, lookup);
+    quantise_block(RESUMECHECK_TEAM{}, task, index, words, words + partial_maxima, lookup);
 }
 
 void quantise_part(const QuantiseTask& task, std::uint32_t absmax) {
@@ -98,14 +102,15 @@ void quantise_blocks(const QuantiseTask& task) {
 
 void dequantise_blocks(const DequantiseTask& task) {
   const std::int64_t blocks = blocks_of(task.count, task.block);
-  for (std::int64_t index = 0; index < blocks; ++index) dequantise_block(LoopTeam{}, task, index);
+  for (std::int64_t index = 0; index < blocks; ++index)
+    dequantise_block(RESUMECHECK_TEAM{}, task, index);
 }
 
 template <class Values, class MomentValues>
 void update_plain_of(const PlainTask& task) {
   const std::int64_t tiles = blocks_of(task.count, plain_tile);
   for (std::int64_t index = 0; index < tiles; ++index)
-    update_plain_tile<FusedLerp, Values, MomentValues>(LoopTeam{}, task, index);
+    update_plain_tile<FusedLerp, Values, MomentValues>(RESUMECHECK_TEAM{}, task, index);
 }
 
 void update_plain(const PlainTask& task) {
