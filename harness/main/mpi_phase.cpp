@@ -18,7 +18,7 @@ int run_phase_of_request(const std::filesystem::path& file, int* argc, char*** a
   // The harness, not a rank, decides when a phase has taken too long.
   MpiJob job(argc, argv, 10 * request.limit_seconds + 60);
   std::shared_ptr<const Arithmetic> arithmetic;
-  if (request.device == "cuda" && cuda_devices() > 0) arithmetic = device_arithmetic();
+  if (request.device == "cuda" && usable_devices() > 0) arithmetic = device_arithmetic();
   run_reference_phase(request, job.world(), arithmetic);
   return 0;
 }

@@ -1,11 +1,14 @@
 // The program whose processes are ranks: one phase of a case (--phase), as `resumecheck run`
 // launches it, or native cases inside one MPI job. Only rank 0 speaks; an error that every rank
 // meets would otherwise be read as many.
+#include <gtest/gtest.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <string>
 
+#include "harness/main/mpi_cases.h"
 #include "harness/main/mpi_phase.h"
 #include "harness/main/rank_process.h"
 #include "harness/state/error.h"
@@ -13,17 +16,56 @@
 namespace resumecheck {
 namespace {
 
-int run(int argc, char** argv) {
-  CLI::App app{"Native cases inside one MPI job: mpirun -np 8 build/resumecheck-mpi 'adamw8bit/*'"};
+struct Arguments {
+  MpiCasesArguments cases;
   std::string phase;
-  app.add_option("--phase", phase, "run one phase, as this request file says, and nothing else");
+  std::string ctest_script;
+  std::string mpirun = "mpirun";
+};
+
+void describe(CLI::App& app, Arguments& arguments) {
+  MpiCasesArguments& cases = arguments.cases;
+  app.add_option("patterns", cases.patterns, "native cases, with * and ?; without one, all");
+  app.add_option("--device", cases.device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--out", cases.out, "folder for results")->capture_default_str();
+  app.add_option("--defect", cases.defects,
+                 "switch a mistake on, as NAME, NAME:RANK or NAME:RANK:WHEN, to see it caught")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--time-limit", cases.time_limit, "seconds a case")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--after", cases.after, "begin behind this case of the selection");
+  app.add_option("--phase", arguments.phase,
+                 "run one phase, as this request file says, and nothing else");
+  app.add_option("--write-ctest", arguments.ctest_script,
+                 "write a script that adds each case to ctest, and nothing else");
+  app.add_option("--mpirun", arguments.mpirun, "launcher named in that script");
+  app.footer("GoogleTest's own flags work too: --gtest_list_tests, --gtest_filter, --gtest_output");
+}
+
+int run(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);  // takes its own flags away
+  Arguments arguments;
+  arguments.cases.program = argv[0];
+  CLI::App app{"Native cases inside one MPI job: mpirun -np 8 build/resumecheck-mpi 'adamw8bit/*'"};
+  describe(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (launched_rank() != 0) return error.get_exit_code() == 0 ? 0 : 2;
-    return app.exit(error) == 0 ? 0 : 2;
+    const bool wants_help = error.get_exit_code() == 0;
+    if (launched_rank() == 0) app.exit(error);
+    return wants_help ? 0 : 2;
   }
-  return run_phase_of_request(phase, &argc, &argv);
+  if (!arguments.phase.empty()) return run_phase_of_request(arguments.phase, &argc, &argv);
+  if (!arguments.ctest_script.empty()) {
+    write_ctest_script(arguments.cases, arguments.mpirun, arguments.ctest_script);
+    return 0;
+  }
+  if (GTEST_FLAG_GET(list_tests)) return list_cases(arguments.cases);
+  return run_cases_in_job(arguments.cases, &argc, &argv);
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ class DeviceArithmetic final : public Arithmetic {
 
 }  // namespace
 
-int cuda_devices() { return kernels::device_count(); }
+int usable_devices() { return kernels::device_count(); }
 
-std::string cuda_device_name() { return kernels::describe_device().name; }
+std::string usable_device_name() { return kernels::describe_device().name; }
 
 std::shared_ptr<const Arithmetic> device_arithmetic() {
-  if (cuda_devices() == 0) {
+  if (usable_devices() == 0) {
     throw Error(Error::Kind::harness, "device cuda", "no CUDA device is visible to this program",
                 "run it where there is one, or with --device cpu");
   }

@@ -6,8 +6,8 @@
 
 namespace resumecheck {
 
-int cuda_devices();  // 0 where there is none, no driver, or no device code in this program
-std::string cuda_device_name();
+int usable_devices();  // 0 where there is none, no driver, or no device code in this program
+std::string usable_device_name();
 
 std::shared_ptr<const Arithmetic> device_arithmetic();  // Error(harness) where there is none
 
