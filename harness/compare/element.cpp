@@ -121,6 +121,7 @@ std::uint64_t ulps_between(std::uint64_t left, std::uint64_t right, Dtype dtype)
 double value_of(std::uint64_t bits, Dtype dtype) {
   if (dtype == Dtype::f32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   if (dtype == Dtype::f64) return std::bit_cast<double>(bits);
+  if (dtype == Dtype::bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   if (const auto format = format_of(dtype)) return decode(bits, *format);
   if (is_signed_integer(dtype)) return static_cast<double>(signed_value(bits, size_of(dtype)));
   return static_cast<double>(bits);
