@@ -102,9 +102,13 @@ class FolderLock {
     fs::create_directories(folder, problem);
     if (problem) throw Error(Error::Kind::harness, folder.string(), problem.message());
     const fs::path file = folder / ".lock";
+    const bool used_before = fs::exists(file, problem);
     descriptor_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw Error(Error::Kind::harness, file.string(), std::strerror(errno));
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+      if (used_before) remove_leavings(folder);
+      return;
+    }
     close(descriptor_);
     throw Error(Error::Kind::harness, folder.string(), "another resumecheck is writing there",
                 "wait for it, or give another folder with --out");
@@ -114,6 +118,12 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  // Of the run before; a folder that never held one may hold anything, and is left alone.
+  static void remove_leavings(const fs::path& folder) {
+    std::error_code ignored;
+    for (const char* name : {"work", "artifacts"}) fs::remove_all(folder / name, ignored);
+  }
+
   int descriptor_ = -1;
 };
 
@@ -143,11 +153,26 @@ std::string flags_again(const RunArguments& arguments) {
   return flags;
 }
 
+CaseRunOptions options_of(const RunArguments& arguments, const fs::path& root) {
+  const fs::path out = arguments.out;
+  CaseRunOptions options;
+  options.root = root;
+  options.work = out / "work";
+  options.artifacts = out / "artifacts";
+  options.native_program = fs::read_symlink("/proc/self/exe").parent_path() / "resumecheck-mpi";
+  if (!arguments.launcher.empty()) options.launcher = Launcher(arguments.launcher);
+  options.cold = arguments.cold;
+  options.keep = arguments.keep;
+  options.limit_seconds = arguments.time_limit;
+  return options;
+}
+
 class Run {
  public:
   Run(const RunArguments& arguments, const fs::path& root, std::vector<Case> cases)
       : arguments_(arguments),
         root_(root),
+        options_(options_of(arguments, root)),
         out_(arguments.out),
         cases_(std::move(cases)),
         lock_(out_),
@@ -156,7 +181,7 @@ class Run {
   int run();
 
  private:
-  CaseRunOptions options() const;
+  void run_and_report();
   bool skipped(const Case& c);
   void report(CaseResult result);
   void report_not_run(const std::string& reason);
@@ -167,6 +192,7 @@ class Run {
 
   const RunArguments& arguments_;
   const fs::path& root_;
+  CaseRunOptions options_;
   fs::path out_;
   std::vector<Case> cases_;
   FolderLock lock_;
@@ -174,19 +200,6 @@ class Run {
   std::vector<CaseResult> results_;
   std::set<std::string> reported_;
 };
-
-CaseRunOptions Run::options() const {
-  CaseRunOptions options;
-  options.root = root_;
-  options.work = out_ / "work";
-  options.artifacts = out_ / "artifacts";
-  options.native_program = fs::read_symlink("/proc/self/exe").parent_path() / "resumecheck-mpi";
-  if (!arguments_.launcher.empty()) options.launcher = Launcher(arguments_.launcher);
-  options.cold = arguments_.cold;
-  options.keep = arguments_.keep;
-  options.limit_seconds = arguments_.time_limit;
-  return options;
-}
 
 std::string Run::again(const Case& c) const {
   std::string argument = c.name();
@@ -205,17 +218,15 @@ void Run::report(CaseResult result) {
   const auto c = std::find_if(cases_.begin(), cases_.end(),
                               [&](const Case& one) { return one.name() == result.name; });
   if (c != cases_.end()) result.again = again(*c);
-  results_.push_back(result);
   file_.append(result);
+  results_.push_back(result);
   say(wants_block(result) ? failure_block(result, wants_colour())
                           : console_line(result, wants_colour()));
 }
 
 // A case that cannot run here is a SKIP, unless someone counts on it.
 bool Run::skipped(const Case& c) {
-  const std::string launcher =
-      arguments_.launcher.empty() ? "mpirun" : split_command(arguments_.launcher).front();
-  const auto reason = why_not_runnable(c, launcher);
+  const auto reason = why_not_runnable(c, options_.launcher.name());
   if (!reason) return false;
   CaseResult result = result_of(c);
   result.reason = *reason;
@@ -243,24 +254,33 @@ void Run::report_not_run(const std::string& reason) {
   }
 }
 
-int Run::run() {
-  const InterruptionHandlers handlers(kExitCodeOfHarness);
+void Run::run_and_report() {
   try {
     std::vector<Case> runnable;
     for (const Case& c : cases_) {
       if (!skipped(c)) runnable.push_back(c);
     }
-    run_cases(runnable, options(), [this](const CaseResult& result) { report(result); });
+    run_cases(runnable, options_, [this](const CaseResult& result) { report(result); });
   } catch (const Interrupted&) {
     end_all_descendants();
     report_not_run("interrupted: not run");
   }
   end_all_descendants();
-  write_file(junit(), junit_xml(results_));
   say(summary_table(results_, wants_colour()));
+  write_file(junit(), junit_xml(results_));
   say(fmt::format("results: {}   junit: {}", (out_ / "results.jsonl").string(), junit().string()));
-  if (fs::exists(out_ / "artifacts")) {
-    say(fmt::format("what failed left: {}", (out_ / "artifacts").string()));
+  if (fs::exists(options_.artifacts)) {
+    say(fmt::format("what failed left: {}", options_.artifacts.string()));
+  }
+}
+
+int Run::run() {
+  const InterruptionHandlers handlers(kExitCodeOfHarness);
+  try {
+    run_and_report();
+  } catch (const Error& problem) {  // of writing results: what was found out decides all the same
+    std::fprintf(stderr, "resumecheck: %s\n", problem.what());
+    results_.emplace_back();  // an ERROR
   }
   std::vector<Verdict> verdicts;
   for (const CaseResult& result : results_) verdicts.push_back(result.verdict);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uintmax_t kLeastSpace = 32 << 10;      // bytes
 constexpr std::uintmax_t kLargestArtifact = 1 << 20;  // bytes of one file
 
 // Who runs a phase: native programs, or the servers of one environment and adapter.
@@ -110,6 +113,25 @@ class CaseRunner {
   std::string servers_of_;
 };
 
+// A rank writes where the harness told it to: that there is no room is not the framework's fault.
+// One that found no room for its record either is known by what is left there.
+std::optional<std::string> storage_problem(const PhaseOutcome& outcome, const fs::path& work) {
+  if (outcome.ok()) return std::nullopt;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(work, unknown);
+  if (!unknown && space.available < kLeastSpace) return "no space left on the device";
+  for (const RankEnd& end : outcome.ranks) {
+    if (!end.record || !end.record->exception) continue;
+    for (const int reason : {ENOSPC, EDQUOT, EFBIG}) {
+      const char* words = std::strerror(reason);
+      if (end.record->exception->message.find(words) != std::string::npos) {
+        return fmt::format("rank {}: {}", end.rank, one_line(end.record->exception->message));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // ---- one phase -----------------------------------------------------------------------------
 
 std::vector<std::string> CaseRunner::fresh_program(const Host& host) const {
@@ -146,6 +168,11 @@ PhaseOutcome CaseRunner::run_phase(const Host& host, const PhaseRequest& request
       servers_of_ = host.key();
     }
     outcome = servers_->run(request);
+  }
+  if (const auto problem = storage_problem(outcome, options_.work)) {
+    outcome.launch_problem =
+        fmt::format("{}: {}; free some space, or give another folder with --out",
+                    options_.work.string(), *problem);
   }
   if (request.settings.save_format == "state_dict") outcome.process = "same";
   if (host.environment) {

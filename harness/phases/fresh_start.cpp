@@ -168,7 +168,7 @@ PhaseOutcome run_fresh(const FreshStart& start, const PhaseRequest& request) {
       outcome.harness_timeout = true;
     } else {
       outcome.launch_problem = fmt::format("{} {} before any rank began: {}", start.launcher.name(),
-                                           to_text(end), last_lines(output, 8));
+                                           to_text(end), one_line(last_lines(output, 8)));
     }
   }
   return outcome;

@@ -12,6 +12,8 @@
 #include <optional>
 #include <tuple>
 
+#include "harness/phases/process.h"
+
 namespace resumecheck {
 namespace {
 
@@ -55,12 +57,6 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ranks) {
     if (first == nullptr || order_of(end) < order_of(*first)) first = &end;
   }
   return first;
-}
-
-std::string one_line(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
 }
 
 std::string signal_name(int signal) {

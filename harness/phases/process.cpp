@@ -246,6 +246,12 @@ std::string last_lines(const std::string& text, int count) {
   return text.substr(begin, end - begin);
 }
 
+std::string one_line(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 std::string to_text(const ProcessEnd& end) {
   if (end.signal == 0) return fmt::format("exited with status {}", end.exit_status);
   const char* name = sigabbrev_np(end.signal);

@@ -32,6 +32,7 @@ class BoundedText {
 };
 
 std::string last_lines(const std::string& text, int count);
+std::string one_line(std::string text);  // line ends become blanks
 
 struct ProcessEnd {
   int exit_status = 0;

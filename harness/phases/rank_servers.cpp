@@ -65,7 +65,7 @@ std::string RankServers::died(const std::string& when) {
   process_->end(0);
   const std::string problem =
       fmt::format("the rank servers of {} {} {}: {}", setup_.adapter, to_text(*process_->ended()),
-                  when, last_lines(process_->output(), 8));
+                  when, one_line(last_lines(process_->output(), 8)));
   process_.reset();
   return problem;
 }
