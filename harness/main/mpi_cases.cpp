@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "harness/adapters/reference/reference.h"
 #include "harness/main/rank_process.h"
 #include "harness/main/watchdog.h"
+#include "harness/phases/checkpoint_guard.h"
 #include "harness/phases/fault.h"
 #include "harness/phases/judgement.h"
 #include "harness/ranks/merged_listener.h"
@@ -91,6 +93,7 @@ class JobRun {
 
  private:
   std::optional<std::string> why_skipped(const Case& c) const;
+  void on_rank_zero(const std::function<void()>& work);
   CaseResult run_together(const Case& c);
   PhaseOutcome run_phase(const PhaseRequest& request);
   CaseResult of_rank_zero(const CaseResult& mine);
@@ -188,40 +191,46 @@ PhaseOutcome JobRun::run_phase(const PhaseRequest& request) {
   return outcome;
 }
 
-// Files are made by rank 0; the others take part in the phases only.
+// What only rank 0 does, since files are made once; where it fails there, all of them know.
+void JobRun::on_rank_zero(const std::function<void()>& work) {
+  std::string problem;
+  if (speaks()) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      problem = error.what();
+      if (problem.empty()) problem = "unknown";
+    }
+  }
+  const auto all = world_.all_gather(std::as_bytes(std::span(problem.data(), problem.size())));
+  if (all[0].empty()) return;
+  const std::string text(reinterpret_cast<const char*>(all[0].data()), all[0].size());
+  throw std::runtime_error(text);
+}
+
 CaseResult JobRun::run_together(const Case& c) {
   const fs::path folder = out_ / "work" / c.slug();
-  if (speaks()) {
+  Phases phases;
+  phases.save_request = save_run_request(c, folder / "save");
+  phases.resume_request = resume_run_request(c, folder / "save", folder / "resume");
+  phases.save_request.limit_seconds = phases.resume_request.limit_seconds = arguments_.time_limit;
+  on_rank_zero([&] {
     fs::remove_all(folder);
-    fs::create_directories(folder);
+    prepare_phase(phases.save_request);
+  });
+  phases.save = run_phase(phases.save_request);
+  if (phases.save.ok()) {
+    on_rank_zero([&] {
+      damage_checkpoint(phases.save_request.checkpoint, c.scenario->faults);
+      prepare_phase(phases.resume_request);
+    });
+    phases.resume = run_phase(phases.resume_request);
   }
-  world_.barrier();
   CaseResult result = result_of(c);
-  try {
-    if (speaks()) {
-      result = run_native_case(
-          c, root_, folder, out_ / "artifacts" / c.slug(),
-          [&](const PhaseRequest& request) {
-            world_.barrier();  // the phase's folders are ready
-            return run_phase(request);
-          },
-          arguments_.time_limit);
-    } else {
-      PhaseRequest save = save_run_request(c, folder / "save");
-      PhaseRequest resume = resume_run_request(c, folder / "save", folder / "resume");
-      save.limit_seconds = resume.limit_seconds = arguments_.time_limit;
-      world_.barrier();
-      if (run_phase(save).ok()) {
-        world_.barrier();
-        run_phase(resume);
-      }
-    }
-  } catch (const Error& error) {
-    result.reason = error.what();
-    world_.leave(error.what());
-    throw;
-  }
-  if (speaks()) fs::remove_all(folder);
+  on_rank_zero([&] {
+    result = judge(c, phases, root_, out_ / "artifacts" / c.slug());
+    fs::remove_all(folder);
+  });
   return result;
 }
 
@@ -246,14 +255,23 @@ CaseResult JobRun::finished(CaseResult result) const {
   return result;
 }
 
+// A result that cannot be written down ends the job: what follows could not be either.
 void JobRun::note(const CaseResult& result) {
   const std::scoped_lock lock(mutex_);
   results_.push_back(result);
   running_.reset();
-  if (file_) file_->append(result);
+  if (!file_) return;
+  try {
+    file_->append(result);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "resumecheck-mpi: %s\n", error.what());
+    MpiJob::abort(3);
+  }
 }
 
 CaseResult JobRun::run(std::size_t index) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   const Case& c = cases_[index];
   {
     const std::scoped_lock lock(mutex_);
@@ -266,8 +284,13 @@ CaseResult JobRun::run(std::size_t index) {
     result.verdict = Verdict::skip;
     result.reason = *reason;
   } else {
-    result = run_together(c);
+    try {
+      result = run_together(c);
+    } catch (const std::exception& error) {  // the same on every rank
+      result.reason = error.what();
+    }
   }
+  result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   result = of_rank_zero(finished(result));
   note(result);
   watchdog_->relax();
@@ -482,16 +505,17 @@ void switch_on(const std::vector<std::string>& defects, Case& c) {
 }
 
 void check_defects(const std::vector<std::string>& defects) {
+  std::set<std::string> known;
+  for (const auto& names : {defect_names(), rank_fault_names(), checkpoint_fault_names()}) {
+    known.insert(names.begin(), names.end());
+  }
   for (const std::string& text : defects) {
     const std::string name = parse_fault(text).name;
-    for (const auto& known : {defect_names(), rank_fault_names(), checkpoint_fault_names()}) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) goto next;
-    }
+    if (known.count(name) != 0) continue;
     throw Error(Error::Kind::usage, "--defect " + name, "there is no such defect",
                 fmt::format("one of {}, {}, {}", fmt::join(defect_names(), ", "),
                             fmt::join(rank_fault_names(), ", "),
                             fmt::join(checkpoint_fault_names(), ", ")));
-  next:;
   }
 }
 
@@ -518,6 +542,8 @@ std::vector<Case> chosen_cases(const MpiCasesArguments& arguments) {
   for (Case& c : chosen) {
     c.device = arguments.device;
     switch_on(arguments.defects, c);
+    save_run_request(c, "");  // throws where a fault does not fit the mesh
+    resume_run_request(c, "", "");
   }
   return chosen;
 }
