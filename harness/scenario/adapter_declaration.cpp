@@ -2,6 +2,7 @@
 // it is read, on the author's machine, and not after a launch on a cluster. An adapter that grows a
 // capability says so here.
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/scenario/scenario.h"
 #include "harness/state/error.h"
 
@@ -73,7 +74,7 @@ const AdapterDeclaration& adapter_declaration(std::string_view name) {
     if (adapter.name == name) return adapter;
     names.push_back(adapter.name);
   }
-  throw Error(Error::Kind::usage, {}, "unknown adapter '" + std::string(name) + "'",
+  throw Error(Error::Kind::usage, {}, "unknown adapter '" + one_line(name) + "'",
               did_you_mean(name, names));
 }
 

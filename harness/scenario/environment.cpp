@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/scenario/program_output.h"
 #include "harness/scenario/toml_document.h"
 #include "harness/state/error.h"
@@ -167,8 +168,8 @@ Environment own_environment(const std::string& text, std::vector<Declared>& decl
   const std::string name = text.substr(0, sign);
   const bool plain = !name.empty() && name.find_first_of(",[]>/*? \t") == name.npos;
   if (!plain) {
-    throw Error(Error::Kind::usage, "--env " + text, "'" + name + "' is no name",
-                "write --env mine=/path/to/python");
+    throw Error(Error::Kind::usage, "--env " + one_line(text),
+                "'" + one_line(name) + "' is no name", "write --env mine=/path/to/python");
   }
   if (sign != text.npos) {
     Environment environment;
@@ -186,7 +187,8 @@ Environment own_environment(const std::string& text, std::vector<Declared>& decl
     }
     names.push_back(entry.environment.name);
   }
-  throw Error(Error::Kind::usage, "--env " + text, "no environment is called '" + name + "'",
+  throw Error(Error::Kind::usage, "--env " + one_line(text),
+              "no environment is called '" + name + "'",
               did_you_mean(name, names) + " Or write --env " + name + "=/path/to/python");
 }
 
@@ -244,7 +246,7 @@ std::vector<Environment> find_environments(const fs::path& root,
       return other.name == environments.back().name;
     };
     if (std::count_if(environments.begin(), environments.end(), same_name) > 1) {
-      throw Error(Error::Kind::usage, "--env " + text, "that name is given twice",
+      throw Error(Error::Kind::usage, "--env " + one_line(text), "that name is given twice",
                   "give each environment a name of its own");
     }
   }

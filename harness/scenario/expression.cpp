@@ -5,6 +5,7 @@
 
 #include "harness/scenario/mesh.h"
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/scenario/scenario.h"
 #include "harness/scenario/version.h"
 #include "harness/state/error.h"
@@ -73,8 +74,8 @@ class Evaluation {
     if (!where.empty()) where += ": ";
     throw Error(Error::Kind::usage,
                 where + "column " + std::to_string(token.column) + " of \"" +
-                    std::string(expression_.substr(0, 200)) + "\"",
-                what, cure);
+                    one_line(expression_, 200) + "\"",
+                one_line(what), one_line(cure));
   }
 
   void next() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -15,12 +16,7 @@ bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 [[noreturn]] void refuse(std::string_view text, const std::string& what, const std::string& cure) {
-  std::string shown(text.substr(0, 40));
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
-  if (text.size() > 40) shown += "...";
-  throw Error(Error::Kind::usage, "mesh '" + shown + "'", what, cure);
+  throw Error(Error::Kind::usage, "mesh '" + one_line(text, 40) + "'", one_line(what), cure);
 }
 
 template <typename Accepts>

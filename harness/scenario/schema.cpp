@@ -8,6 +8,7 @@
 
 #include "harness/scenario/expression.h"
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -48,7 +49,7 @@ class Document {
 
   [[noreturn]] void refuse(const TomlNode& node, const std::string& what,
                            const std::string& cure = {}) const {
-    throw Error(Error::Kind::usage, place(node), what, cure);
+    throw Error(Error::Kind::usage, place(node), one_line(what), one_line(cure));
   }
   [[noreturn]] void not_yet(const TomlNode& node, const std::string& what,
                             const std::string& instead = {}) const {

@@ -5,6 +5,7 @@
 
 #include "harness/scenario/case.h"
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -57,7 +58,7 @@ void check_pattern(const std::string& pattern, const std::vector<Case>& cases) {
     add_unique(names, pattern.find('[') == pattern.npos ? c.scenario->name : c.name());
   }
   throw Error(
-      Error::Kind::usage, {}, "no case matches '" + pattern + "'",
+      Error::Kind::usage, {}, "no case matches '" + one_line(pattern) + "'",
       nearest_name(pattern, names) ? did_you_mean(pattern, names) : "see `resumecheck list`");
 }
 
@@ -68,7 +69,7 @@ void check_filters(const Selection& selection, const std::vector<Case>& cases) {
   }
   for (const std::string& label : selection.labels) {
     if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
-      throw Error(Error::Kind::usage, "--label " + label, "no scenario has that label",
+      throw Error(Error::Kind::usage, "--label " + one_line(label), "no scenario has that label",
                   did_you_mean(label, labels));
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -81,14 +82,6 @@ void shift_columns(TomlNode& node, int columns) {
   node.column += columns;
   for (auto& [key, entry] : node.entries) shift_columns(entry, columns);
   for (TomlNode& item : node.items) shift_columns(item, columns);
-}
-
-std::string one_line(std::string_view text) {
-  std::string line(text.substr(0, 300));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return line;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/scenario/expression.h"
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -189,7 +190,7 @@ std::strong_ordering Version::operator<=>(const Version& other) const {
 int compare_versions(std::string_view left, std::string_view right) {
   const auto parse = [](std::string_view text) {
     if (auto version = Version::parse(text)) return *version;
-    throw Error(Error::Kind::usage, {}, "'" + std::string(text.substr(0, 80)) + "' is no version",
+    throw Error(Error::Kind::usage, {}, "'" + one_line(text, 80) + "' is no version",
                 "write a PEP 440 version such as 2.8.0 or 0.17.0.dev20260101");
   };
   const auto order = parse(left) <=> parse(right);
