@@ -201,7 +201,7 @@ class RankFaultTest : public ClusterTest, public testing::WithParamInterface<Fau
  protected:
   void check(const std::string& pattern) {
     const Fault& fault = GetParam();
-    const int code = run({pattern, "--time-limit", "3", "--defect", fault.defect});
+    const int code = run({pattern, "--defect", fault.defect});
     expect(only_result(), fault.verdict, fault.failed_at, fault.symptom);
     EXPECT_EQ(code, std::string(fault.verdict) == "PASS" ? 0 : 1) << printed();
     EXPECT_THAT(only_result()["notes"].dump(), HasSubstr("under --defect"));
@@ -218,7 +218,6 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Fault{"killed", "kill_rank:1:step 4", "FAIL", "step 4", "rank 1 died: signal 9 (SIGKILL)"},
         Fault{"killed_while_saving", "kill_rank:0:save", "FAIL", "save", "rank 0 died: signal 9"},
-        Fault{"hung", "hang_rank:1:step 4", "FAIL", "step 4", "hang in step 4"},
         Fault{"left_early", "exit_early:1:load", "FAIL", "load", "rank 1 exited with status 0"},
         Fault{"raised", "raise_exception:0:load", "FAIL", "load", "raised on purpose"},
         Fault{"truncated", "truncate_checkpoint", "FAIL", "load", ""},
@@ -235,7 +234,6 @@ INSTANTIATE_TEST_SUITE_P(
     ClusterTest, NativeRankFaultTest,
     testing::Values(
         Fault{"killed", "kill_rank:1:step 4", "FAIL", "step 4", "rank 1 died: signal 9 (SIGKILL)"},
-        Fault{"hung", "hang_rank:1:step 4", "FAIL", "step 4", "hang in step 4"},
         Fault{"left_early", "exit_early:1:step 4", "FAIL", "step 4", "rank 1 exited with status 0"},
         Fault{"raised", "raise_exception:1:load", "FAIL", "load", "raised on purpose by rank 1"},
         Fault{"truncated", "truncate_checkpoint", "FAIL", "load", "checkpoint/state_rank"},
@@ -243,14 +241,18 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(ClusterTest, HungRanksLeaveTheirStacks) {
-  run({scenario("plain.toml") + "[plain_python@system,dp2->dp2]", "--time-limit", "2", "--defect",
-       "hang_rank:1:step 4"});
+  const int code = run({scenario("plain.toml") + "[plain_python@system,dp2->dp2]", "--time-limit",
+                        "2", "--defect", "hang_rank:1:step 4"});
+  EXPECT_EQ(code, 1) << printed();
+  expect(only_result(), "FAIL", "step 4", "hang in step 4");
   EXPECT_THAT(artifact("stacks_rank1.txt"), HasSubstr("_hang_rank"));
 }
 
 TEST_F(ClusterTest, HungNativeRanksLeaveTheirStacks) {
-  run({scenario("reference.toml") + "[reference,dp2->dp2]", "--time-limit", "2", "--defect",
-       "hang_rank:1:step 4"});
+  const int code = run({scenario("reference.toml") + "[reference,dp2->dp2]", "--time-limit", "2",
+                        "--defect", "hang_rank:1:step 4"});
+  EXPECT_EQ(code, 1) << printed();
+  expect(only_result(), "FAIL", "step 4", "hang in step 4");
   EXPECT_FALSE(artifact("stacks_rank1.txt").empty());
 }
 
@@ -327,6 +329,24 @@ TEST_F(ClusterTest, OtherLaunchersWork) {
       {scenario("plain.toml"), "--launcher", fmt::format("{} -n {{n}}", scenario("launch.sh"))});
   EXPECT_EQ(code, 0) << printed();
   EXPECT_EQ(results().size(), 2u);
+}
+
+TEST_F(ClusterTest, KnownDefectIsConfirmedByAFreshStart) {
+  EXPECT_EQ(run({scenario("known_defect.py")}), 0) << printed();
+  expect(only_result(), "XFAIL", "load", "no such luck");
+  EXPECT_THAT(only_result()["notes"].dump(), HasSubstr("\"confirmed cold"));
+}
+
+TEST_F(ClusterTest, DefectThatOnlyForksShowIsNotTheKnownOne) {
+  EXPECT_EQ(run({scenario("defect_of_forks.py")}), 1) << printed();
+  expect(only_result(), "FAIL", "load", "no such luck");
+  EXPECT_THAT(only_result()["notes"].dump(),
+              HasSubstr("not confirmed cold: forked 'load: no such luck', freshly started a pass"));
+}
+
+TEST_F(ClusterTest, ResumeThatWritesIntoTheCheckpointFails) {
+  EXPECT_EQ(run({scenario("resume_that_writes.py")}), 1) << printed();
+  expect(only_result(), "FAIL", "load", "rank1.json was changed");
 }
 
 // ---- signals -------------------------------------------------------------------------------

@@ -133,18 +133,34 @@ void reset_signals() {
   _exit(127);
 }
 
-// One letter a command; the end of the pipe means that the harness is gone.
-bool obey(pid_t program, bool running) {
+enum class Order { none, end_all, harness_gone };
+
+// Waits a moment for letters, each of which is a signal for the program, or 0: end all.
+Order obey(pid_t program) {
+  pollfd wanted = {kControl, POLLIN, 0};
+  if (poll(&wanted, 1, 10) <= 0) return Order::none;
   char letters[16];
   const ssize_t count = read(kControl, letters, sizeof letters);
-  if (count < 0) return errno == EINTR || errno == EAGAIN;
-  if (count == 0) return false;
+  if (count < 0) return errno == EINTR || errno == EAGAIN ? Order::none : Order::harness_gone;
+  if (count == 0) return Order::harness_gone;
   for (ssize_t i = 0; i < count; ++i) {
     const int number = static_cast<unsigned char>(letters[i]);
-    if (number == 0) return false;
-    if (running) kill(program, number);
+    if (number == 0) return Order::end_all;
+    kill(program, number);
   }
-  return true;
+  return Order::none;
+}
+
+// Takes the status of every child that has ended; whether the program was among them.
+bool reap(pid_t program, int& status) {
+  int its_status = 0;
+  bool ended = false;
+  for (pid_t gone; (gone = waitpid(-1, &its_status, WNOHANG)) > 0;) {
+    if (gone != program) continue;
+    status = its_status;
+    ended = true;
+  }
+  return ended;
 }
 
 [[noreturn]] void guard(char* const* command, char* const* environment) {
@@ -167,21 +183,17 @@ bool obey(pid_t program, bool running) {
   }
   close(failure[0]);
   tell(StatusMessage::Kind::started, program);
-  bool told = false;
-  while (!told) {
-    int status = 0;
-    pid_t gone;
-    while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
-      if (gone != program) continue;
-      end_descendants(getpid(), 10);
-      tell(StatusMessage::Kind::ended, status);
-      told = true;
-    }
-    pollfd wanted = {kControl, POLLIN, 0};
-    if (!told && poll(&wanted, 1, 10) > 0 && !obey(program, true)) break;
+  int status = SIGKILL;  // as waitpid would give it
+  Order order = Order::none;
+  bool running = true;
+  while ((running = !reap(program, status)) && order == Order::none) order = obey(program);
+  // A launcher that is asked to can also end ranks on other machines, which nobody else can.
+  if (running && order == Order::harness_gone) {
+    kill(program, SIGTERM);
+    for (int i = 0; i < 200 && !reap(program, status); ++i) sleep_milliseconds(10);
   }
   end_descendants(getpid(), 10);
-  if (!told) tell(StatusMessage::Kind::ended, SIGKILL);
+  tell(StatusMessage::Kind::ended, status);
   _exit(0);
 }
 
@@ -409,7 +421,7 @@ Process::Process(std::vector<std::string> command,
 }
 
 Process::~Process() {
-  if (!parts_->end) end(0);
+  if (!parts_->end) end(2);  // so that a launcher can tidy up
 }
 
 std::optional<ProcessEnd> Process::ended() {

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr double kGlance = 0.005;  // seconds between looks at the scratch folder
 constexpr double kStopGrace = 5;
+constexpr double kLauncherGrace = 2;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -185,11 +186,12 @@ void RankServers::stop() {
   if (!process_->ended()) {
     write_file(scratch_ / "stop", std::string_view());
     const Clock::time_point told = Clock::now();
-    while (!process_->ended() && seconds_since(told) < kStopGrace && !interruption_requested()) {
+    const double grace = interruption_requested() ? kLauncherGrace : kStopGrace;
+    while (!process_->ended() && seconds_since(told) < grace) {
       const timespec moment = {0, 5000000};
       nanosleep(&moment, nullptr);
     }
-    process_->end(0);
+    process_->end(kLauncherGrace);
   }
   process_.reset();
 }
