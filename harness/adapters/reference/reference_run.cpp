@@ -144,7 +144,9 @@ RankState ReferenceRun::Parts::state_to_save() const {
   if ((coordinate == now.coordinates.end() ? 0 : coordinate->second) != stale) return now;
   for (std::size_t i = 0; i < now.pieces.size(); ++i) {
     Piece& piece = now.pieces[i];
-    if (piece.key.part == "step" || piece.key.part.find(".codebook") != std::string::npos) continue;
+    const bool everywhere =
+        piece.global_shape.empty();  // steps, and parameters without a dimension
+    if (everywhere || piece.key.part.find(".codebook") != std::string::npos) continue;
     const Bytes& before = earlier->pieces[i].bytes;
     if (piece.key.part.find(".scale") == std::string::npos) {
       piece.bytes = before;
