@@ -23,7 +23,9 @@ namespace {
 
 constexpr std::int64_t largest_block = 4096;  // its moments must fit shared memory
 
+#ifdef __CUDACC__
 extern __shared__ float shared_words[];
+#endif
 
 // ---- On the device --------------------------------------------------------------------------
 

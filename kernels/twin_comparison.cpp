@@ -372,7 +372,7 @@ std::vector<std::vector<std::int64_t>> every_division(std::int64_t count) {
   return divisions;
 }
 
-Outcome compare_cut_blocks(const Subject& subject, int repetitions) {
+Outcome compare_cut_blocks(const Subject& subject, int repetitions, std::size_t stride) {
   Count count("adamw8bit_finish");
   const StepCase cases[] = {
       {"fp32", 37, 8, false, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
@@ -385,7 +385,9 @@ Outcome compare_cut_blocks(const Subject& subject, int repetitions) {
           representable(draw_values(draw, c.count, c.block, c.edges), c.is_bf16);
       slow_twin::Parameter twin = start;
       slow_twin::step(twin, gradient, twin_settings(c), c.first_step);
-      for (const std::vector<std::int64_t>& boundaries : every_division(c.count)) {
+      const std::vector<std::vector<std::int64_t>> divisions = every_division(c.count);
+      for (std::size_t k = 0; k < divisions.size(); k += stride) {
+        const std::vector<std::int64_t>& boundaries = divisions[k];
         std::string name = std::string(c.name) + " cut at";
         for (const std::int64_t boundary : boundaries) name += ' ' + std::to_string(boundary);
         count.begin(name);
@@ -542,11 +544,12 @@ Subject host_subject(Isa isa) {
   return subject;
 }
 
-std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions) {
+std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions,
+                                       std::size_t division_stride) {
   std::vector<Outcome> outcomes;
   for (const bool is_bf16 : {false, true})
     outcomes.push_back(compare_steps(subject, is_bf16, repetitions));
-  outcomes.push_back(compare_cut_blocks(subject, repetitions));
+  outcomes.push_back(compare_cut_blocks(subject, repetitions, division_stride));
   for (const bool is_bf16 : {false, true})
     for (const bool moments_are_bf16 : {false, true})
       outcomes.push_back(compare_plain(subject, is_bf16, moments_are_bf16, repetitions));

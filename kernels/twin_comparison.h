@@ -33,7 +33,9 @@ struct Outcome {
   std::string first_mismatch;  // which case, which element, both bit patterns; empty if none
 };
 
-// repetitions: how many times the random inputs are drawn anew; 1 takes about a second on a core.
-std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions);
+// repetitions: how many times the random inputs are drawn anew; 1 takes about half a second on a
+// core. Of all ways to cut a parameter in two or three, every division_stride-th is tried.
+std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions,
+                                       std::size_t division_stride = 1);
 
 }  // namespace resumecheck::kernels

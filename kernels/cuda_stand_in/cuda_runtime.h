@@ -1,0 +1,173 @@
+// The few parts of the CUDA runtime that adamw8bit.cu uses, over host memory, so that its index
+// arithmetic, launches, copies and barriers are tested where there is no device. Each thread of a
+// block is a fiber; between two barriers the fibers run one after another in an order drawn anew,
+// so a missing barrier gives other bits. Only tests include this.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorUnknown = 999
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+};
+
+namespace cuda_stand_in {
+
+struct Index {
+  unsigned x = 0;
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::vector<char> stack = std::vector<char>(64 * 1024);
+  bool finished = false;
+};
+
+class Device {
+ public:
+  static Device& get() {
+    static Device device;
+    return device;
+  }
+  // Runs every block, one after another, with garbage in its shared memory and a fence behind it.
+  void launch(unsigned blocks, int threads, std::size_t shared_bytes, void* shared,
+              std::size_t shared_capacity, const std::function<void()>& kernel);
+  void barrier() { swapcontext(&fibers_[running_].context, &scheduler_); }
+
+  Index thread_index, block_index;
+  std::map<void*, std::size_t> allocations;
+  int allocations_until_failure = -1;  // -1: never
+  cudaError_t count_status = cudaSuccess;
+  bool bytes_written_past_shared_memory = false;
+  long launches = 0;
+
+ private:
+  static void run_fiber() {
+    Device& device = get();
+    (*device.kernel_)();
+    device.fibers_[device.running_].finished = true;
+  }
+  void run_block();
+
+  std::vector<Fiber> fibers_;
+  ucontext_t scheduler_;
+  std::size_t running_ = 0;
+  const std::function<void()>* kernel_ = nullptr;
+  std::mt19937 random_{1};
+};
+
+inline void Device::run_block() {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < fibers_.size(); ++i) {
+    Fiber& fiber = fibers_[i];
+    fiber.finished = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_link = &scheduler_;
+    makecontext(&fiber.context, run_fiber, 0);
+    order.push_back(i);
+  }
+  for (std::size_t finished = 0; finished < fibers_.size();) {
+    std::shuffle(order.begin(), order.end(), random_);
+    finished = 0;
+    for (const std::size_t i : order) {
+      running_ = i;
+      thread_index.x = static_cast<unsigned>(i);
+      swapcontext(&scheduler_, &fibers_[i].context);
+      finished += fibers_[i].finished ? 1 : 0;
+    }
+    if (finished != 0 && finished != fibers_.size())
+      throw std::logic_error("a thread returned while others wait at a barrier");
+  }
+}
+
+inline void Device::launch(unsigned blocks, int threads, std::size_t shared_bytes, void* shared,
+                           std::size_t shared_capacity, const std::function<void()>& kernel) {
+  ++launches;
+  kernel_ = &kernel;
+  fibers_.resize(static_cast<std::size_t>(threads));
+  auto* bytes = static_cast<unsigned char*>(shared);
+  for (block_index.x = 0; block_index.x < blocks; ++block_index.x) {
+    std::memset(bytes, 0xa5, shared_capacity);
+    run_block();
+    for (std::size_t i = shared_bytes; i < shared_capacity; ++i)
+      if (bytes[i] != 0xa5) bytes_written_past_shared_memory = true;
+  }
+}
+
+}  // namespace cuda_stand_in
+
+#define threadIdx (cuda_stand_in::Device::get().thread_index)
+#define blockIdx (cuda_stand_in::Device::get().block_index)
+inline void __syncthreads() { cuda_stand_in::Device::get().barrier(); }
+
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  auto& device = cuda_stand_in::Device::get();
+  if (device.allocations_until_failure == 0) return cudaErrorMemoryAllocation;
+  if (device.allocations_until_failure > 0) --device.allocations_until_failure;
+  *memory = std::malloc(bytes);
+  std::memset(*memory, 0xa5, bytes);
+  device.allocations[*memory] = bytes;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+  cuda_stand_in::Device::get().allocations.erase(memory);
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* onto, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  std::memcpy(onto, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  const cudaError_t status = cuda_stand_in::Device::get().count_status;
+  *count = status == cudaSuccess ? 1 : 0;
+  return status;
+}
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  std::strcpy(properties->name, "stand-in");
+  properties->major = 9;
+  properties->minor = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 12080, cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline const char* cudaGetErrorName(cudaError_t status) {
+  return status == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorUnknown";
+}
+inline const char* cudaGetErrorString(cudaError_t status) {
+  return status == cudaErrorMemoryAllocation ? "out of memory" : "unknown error";
+}
+
+// A kernel name in parentheses, so that template arguments may have commas.
+#define RESUMECHECK_LAUNCH(kernel, blocks, shared_bytes, ...)                           \
+  cuda_stand_in::Device::get().launch(static_cast<unsigned>(blocks), threads_per_block, \
+                                      shared_bytes, shared_words, sizeof shared_words,  \
+                                      [&] { kernel(__VA_ARGS__); })
