@@ -61,6 +61,13 @@ ExitRecord from_json(const json& object, const std::string& where) {
   return record;
 }
 
+// Without fsync: only the death of the process matters to who reads these.
+void write_line(const std::filesystem::path& file, std::string line) {
+  line += "\n";
+  write_file(file, {std::as_bytes(std::span(line.data(), line.size()))},
+             Durability::survives_the_process);
+}
+
 }  // namespace
 
 std::string exit_record_name(int rank) { return "exit_rank" + std::to_string(rank) + ".json"; }
@@ -68,7 +75,7 @@ std::string exit_record_name(int rank) { return "exit_rank" + std::to_string(ran
 std::string progress_file_name(int rank) { return "progress_rank" + std::to_string(rank); }
 
 void write_exit_record(const std::filesystem::path& directory, int rank, const ExitRecord& record) {
-  write_file(directory / exit_record_name(rank), dump(to_json(record)) + "\n");
+  write_line(directory / exit_record_name(rank), dump(to_json(record)));
 }
 
 std::optional<ExitRecord> read_exit_record(const std::filesystem::path& directory, int rank) {
@@ -79,10 +86,7 @@ std::optional<ExitRecord> read_exit_record(const std::filesystem::path& director
 }
 
 void write_progress(const std::filesystem::path& directory, int rank, const std::string& phase) {
-  const std::string line = phase + "\n";
-  write_file(directory / progress_file_name(rank),
-             {std::as_bytes(std::span(line.data(), line.size()))},
-             Durability::survives_the_process);
+  write_line(directory / progress_file_name(rank), phase);
 }
 
 std::string read_progress(const std::filesystem::path& directory, int rank) {

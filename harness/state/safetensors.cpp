@@ -237,7 +237,7 @@ Bytes SafetensorsFile::read(const SafetensorsEntry& entry) const {
 }
 
 void write_safetensors(const std::filesystem::path& file, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, Durability durability) {
   check_lengths(tensors, file.string());
   std::sort(tensors.begin(), tensors.end(), written_before);
   const std::string header = header_text(tensors, metadata, file.string());
@@ -246,7 +246,7 @@ void write_safetensors(const std::filesystem::path& file, std::vector<TensorToWr
   std::vector<std::span<const std::byte>> pieces = {
       length, std::as_bytes(std::span(header.data(), header.size()))};
   for (const TensorToWrite& tensor : tensors) pieces.push_back(tensor.bytes);
-  write_file(file, pieces, Durability::survives_power_loss);
+  write_file(file, pieces, durability);
 }
 
 }  // namespace resumecheck

@@ -60,6 +60,7 @@ struct TensorToWrite {
 // elements. Throws Error(harness): a name twice, a length that is not dtype x shape, no UTF-8, a
 // full disk.
 void write_safetensors(const std::filesystem::path& file, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata,
+                       Durability durability = Durability::survives_power_loss);
 
 }  // namespace resumecheck

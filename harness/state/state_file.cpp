@@ -219,7 +219,8 @@ void write_rank_state(const std::filesystem::path& directory, const RankState& s
   if (reason) {
     throw Error(Error::Kind::harness, directory.string(), "cannot be made: " + reason.message());
   }
-  write_safetensors(file, std::move(tensors), {{kEntry, dump(entry)}});
+  write_safetensors(file, std::move(tensors), {{kEntry, dump(entry)}},
+                    Durability::survives_the_process);
 }
 
 RankState read_rank_state(const std::filesystem::path& path) {

@@ -39,8 +39,8 @@ struct RankState {
 
 std::string state_file_name(int rank);  // "state_rank3.safetensors"
 
-// Writes directory/state_rank<k>.safetensors whole or not at all (temporary file, fsync, rename).
-// Creates directory.
+// Writes directory/state_rank<k>.safetensors whole or not at all (temporary file, rename). Creates
+// directory. Without fsync: a case writes dozens of them, and nobody reads them after a power loss.
 void write_rank_state(const std::filesystem::path& directory, const RankState& state);
 
 // Strict: every tensor described, lengths and boxes consistent. Throws Error(harness) naming file
