@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "harness/report/printable_text.h"
 #include "harness/report/report.h"
@@ -79,7 +80,7 @@ void add_want_and_got(const CaseResult& result, std::string& block) {
     if (text.empty()) return;
     std::string line = fmt::format("    {:<4} {}", word, text);
     if (holder < result.holders.size() && !result.holders[holder].empty()) {
-      line += std::string(width - columns(text) + 5, ' ') + printable(result.holders[holder]);
+      line += std::string(width - columns(text) + 3, ' ') + printable(result.holders[holder]);
     }
     block += line + "\n";
   };
@@ -109,6 +110,13 @@ std::string short_part(const std::string& part) {
   return dot == part.npos ? part : part.substr(dot + 1);
 }
 
+// What people look for first stands first.
+std::size_t place_of(const std::string& part) {
+  static constexpr std::array<std::string_view, 7> order = {"param",  "codes", "scale", "codebook",
+                                                            "values", "step",  "lr"};
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), part) - order.begin());
+}
+
 void add_tallies(const CaseResult& result, std::string& block) {
   if (!result.first_difference) return;
   std::vector<std::pair<std::string, PartTally>> groups;
@@ -120,15 +128,18 @@ void add_tallies(const CaseResult& result, std::string& block) {
     group->second.same += tally.same;
     group->second.total += tally.total;
   }
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& left, const auto& right) {
+    return place_of(left.first) < place_of(right.first);
+  });
   std::vector<std::string> same, different;
   for (const auto& [name, tally] : groups) {
-    const std::string text = fmt::format("{} {}/{}", name, tally.same, tally.total);
-    if (tally.same == tally.total) same.push_back(text);
-    if (tally.same < tally.total) different.push_back(text);
+    const bool of_the_first = name == short_part(result.first_difference->key.part);
+    const std::int64_t others = tally.total - tally.same - (of_the_first ? 1 : 0);
+    if (tally.same == tally.total)
+      same.push_back(fmt::format("{} {}/{}", name, tally.same, tally.total));
+    if (others > 0) different.push_back(fmt::format("{} {} of {}", name, others, tally.total));
   }
-  if (!different.empty()) {
-    block += "  tensors that are the same: " + joined(different, ", ") + "\n";
-  }
+  if (!different.empty()) block += "  differ too: " + joined(different, ", ") + "\n";
   if (!same.empty()) block += "  same everywhere else: " + joined(same, ", ") + "\n";
 }
 
