@@ -54,7 +54,10 @@ void tell_machine(const std::filesystem::path& root) {
   say("gpus", joined(machine.at("gpus")));
   say("driver", text_of(machine.at("driver")));
   say("cuda", text_of(machine.at("cuda")));
-  say("nccl", text_of(machine.at("nccl")));
+  const auto nccl = nccl_library();
+  say("nccl",
+      nccl ? fmt::format("{}, {}", text_of(machine.at("nccl"), "version unknown"), nccl->string())
+           : "not found");
 }
 
 void tell_launcher() {

@@ -124,7 +124,8 @@ std::string nccl_version() {
   std::error_code failed;
   const std::string name = fs::canonical(*library, failed).filename();
   const std::string prefix = "libnccl.so.";
-  return !failed && name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+  const std::string version = !failed && name.starts_with(prefix) ? name.substr(prefix.size()) : "";
+  return version.find('.') == version.npos ? std::string() : version;  // "2" is only the interface
 }
 
 // The commit of the checkout that scenarios and goldens come from, which need not be the one that
