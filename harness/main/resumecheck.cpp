@@ -1,5 +1,6 @@
-// The core program: it links the host build of the kernels, but neither MPI nor CUDA nor LibTorch, and starts in
-// milliseconds. Every error ends here, as one line, with the exit code its kind stands for.
+// The core program: it links the host build of the kernels, but neither MPI nor CUDA nor LibTorch,
+// and starts in milliseconds. Every error ends here, as one line, with the exit code its kind
+// stands for.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -9,7 +10,9 @@
 
 int main(int argc, char** argv) {
   using resumecheck::Error;
-  CLI::App app{"Proves that a training run resumed from a checkpoint is the run that would have gone on, bit for bit."};
+  CLI::App app{
+      "Proves that a training run resumed from a checkpoint is the run that would have gone on, "
+      "bit for bit."};
   app.require_subcommand(1);
   int exit_code = 0;
   resumecheck::add_list_command(app, exit_code);
