@@ -68,12 +68,15 @@ void check_fault(const FaultSpec& fault, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     const auto& defects = adapter_declaration(c.adapter).defects;
     if (contains(defects, fault.name)) continue;
-    throw Error(
-        Error::Kind::usage, "--defect " + fault.name,
-        fmt::format("adapter {} has no such defect", c.adapter),
-        fmt::format("there are for every adapter {}, {}; for reference {}",
-                    fmt::join(rank_fault_names(), ", "), fmt::join(checkpoint_fault_names(), ", "),
-                    fmt::join(adapter_declaration("reference").defects, ", ")));
+    const auto& of_reference = adapter_declaration("reference").defects;
+    throw Error(Error::Kind::usage, "--defect " + fault.name,
+                fmt::format("adapter {} of {} has no such defect", c.adapter, c.name()),
+                contains(of_reference, fault.name)
+                    ? std::string("it is the reference's: add --adapter reference")
+                    : fmt::format("there are for every adapter {}, {}; for reference {}",
+                                  fmt::join(rank_fault_names(), ", "),
+                                  fmt::join(checkpoint_fault_names(), ", "),
+                                  fmt::join(of_reference, ", ")));
   }
 }
 
@@ -327,7 +330,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   for (const char* many : {"--label", "--adapter", "--env", "--require", "--defect"}) {
-    command->get_option(many)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->get_option(many)->allow_extra_args(false);  // one each, or it would take the patterns
   }
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }

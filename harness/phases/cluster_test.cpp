@@ -276,6 +276,14 @@ TEST_F(ClusterTest, FloodIsCutAndNoted) {
   EXPECT_LT(largest, 1u << 20) << "a flood must not reach the disk";
 }
 
+TEST_F(ClusterTest, DefectIsOfTheSelectedCasesOnly) {
+  const std::string file = scenario("reference.toml");
+  EXPECT_EQ(run({"--defect", "scale_through_bf16", file + "[reference,dp2->dp2]"}), 1) << printed();
+  expect(only_result(), "FAIL", "after_load", "moment1.scale of up");
+  EXPECT_EQ(run({"--defect", "scale_through_bf16", scenario("plain.toml")}), 2);
+  EXPECT_THAT(printed(), HasSubstr("add --adapter reference"));
+}
+
 // ---- forks, servers, launchers -------------------------------------------------------------
 
 TEST_F(ClusterTest, KilledForkIsAVerdictAndItsServerGoesOn) {

@@ -107,6 +107,10 @@ void arrange_files(int control, int status, int output) {
   dup2(high_status, kStatus);
   dup2(high_output, kOutput);
   close_from(kFirstOther);
+  // Whoever reads the harness's own output must not have to wait for a guardian.
+  const int nowhere = open("/dev/null", O_RDWR);
+  for (const int file : {0, 1, 2}) dup2(nowhere, file);
+  close(nowhere);
 }
 
 void reset_signals() {
