@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "harness/adapters/reference/defect.h"
 #include "harness/adapters/reference/native_case.h"
@@ -82,6 +83,20 @@ int telling(const Case& c) {
   return (shards ? 100 : 0) + (changes ? 50 : 0) - c.from.world() - c.onto.world();
 }
 
+// The most telling case, and the most telling one of another kind for what the first does not show.
+constexpr std::size_t kPairsTried = 2;
+
+void keep_telling(std::vector<Case>& cases) {
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
+  const auto kind = [](const Case& c) {
+    return std::make_tuple(c.from.size_of("dp") > 1, c.onto.size_of("dp") > 1, c.from == c.onto);
+  };
+  std::set<decltype(kind(cases.front()))> seen;
+  std::erase_if(cases, [&](const Case& c) { return !seen.insert(kind(c)).second; });
+  if (cases.size() > kPairsTried) cases.erase(cases.begin() + kPairsTried, cases.end());
+}
+
 int worth(const DetectionCell& cell) {
   if (cell.outcome == Outcome::caught) return cell.named ? 4 : 3;
   return cell.outcome == Outcome::missed ? 2 : cell.outcome == Outcome::no_effect ? 1 : 0;
@@ -90,8 +105,7 @@ int worth(const DetectionCell& cell) {
 // All cases of one scenario, the most telling first.
 DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
                         const fs::path& root, const fs::path& folder) {
-  std::stable_sort(cases.begin(), cases.end(),
-                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
+  keep_telling(cases);
   DetectionRow row;
   row.scenario = cases.front().scenario->name;
   for (const std::string& defect : defects) {

@@ -39,7 +39,7 @@ struct DetectionMatrix {
 };
 
 // Every native case's scenario once, with the mesh pair that tells most (the smallest that shards
-// on both sides) and, for a defect that it does not show, the scenario's other pairs. States go
+// on both sides) and, for a defect that it does not show, one more of another kind. States go
 // below `folder` and are removed again.
 DetectionMatrix detect(const std::vector<Case>& cases, const std::filesystem::path& root,
                        const std::filesystem::path& folder);
