@@ -149,7 +149,8 @@ PhaseOutcome run_fresh(const FreshStart& start, const PhaseRequest& request) {
   process.end(kLauncherGrace);
   const ProcessEnd end = *process.ended();
   const std::string output = process.output();
-  write_file(request.records / "launcher_output.txt", output);
+  write_file(request.records / "launcher_output.txt", {std::as_bytes(std::span(output))},
+             Durability::survives_the_process);
 
   PhaseOutcome outcome;
   outcome.seconds = seconds_since(began);

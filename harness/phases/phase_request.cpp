@@ -227,7 +227,8 @@ void write_phase_request(const fs::path& file, const PhaseRequest& request) {
        request.scenario_file.empty() ? Json(nullptr) : Json(request.scenario_file.string())},
       {"faults", faults},
       {"limit_s", request.limit_seconds}};
-  write_file(file, json.dump(1) + "\n");
+  const std::string text = json.dump(1) + "\n";
+  write_file(file, {std::as_bytes(std::span(text))}, Durability::survives_the_process);
 }
 
 PhaseRequest read_phase_request(const fs::path& file) {

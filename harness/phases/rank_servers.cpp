@@ -167,7 +167,9 @@ PhaseOutcome RankServers::run(const PhaseRequest& request) {
                         {"world", request.mesh.world()},
                         {"limit_s", request.limit_seconds},
                         {"request", file.string()}};
-  write_file(scratch_ / fmt::format("request_{}.json", sequence_), message.dump());
+  const std::string text = message.dump();
+  write_file(scratch_ / fmt::format("request_{}.json", sequence_), {std::as_bytes(std::span(text))},
+             Durability::survives_the_process);
   outcome.launch_problem = await(request);
   outcome.seconds = seconds_since(began);
   if (!outcome.launch_problem.empty()) return outcome;
