@@ -162,16 +162,15 @@ std::vector<float> dequantise(const Moment& moment, std::int64_t block,
 
 void step(Parameter& parameter, const std::vector<float>& gradient, const Settings& settings,
           std::int64_t t) {
-  const std::vector<float> with_negatives = codebook(true), without_negatives = codebook(false);
   const Scalars scalars = scalars_at(settings, t);
-  std::vector<float> m = dequantise(parameter.first, parameter.block, with_negatives);
-  std::vector<float> v = dequantise(parameter.second, parameter.block, without_negatives);
+  std::vector<float> m = dequantise(parameter.first, parameter.block, parameter.first_codebook);
+  std::vector<float> v = dequantise(parameter.second, parameter.block, parameter.second_codebook);
   for (std::size_t i = 0; i < parameter.values.size(); ++i) {
     const float p = step_element(parameter.values[i], gradient[i], m[i], v[i], scalars);
     parameter.values[i] = parameter.is_bf16 ? nearest_bf16(p) : p;
   }
-  parameter.first = quantise(m, parameter.block, with_negatives);
-  parameter.second = quantise(v, parameter.block, without_negatives);
+  parameter.first = quantise(m, parameter.block, parameter.first_codebook);
+  parameter.second = quantise(v, parameter.block, parameter.second_codebook);
 }
 
 void step(PlainParameter& parameter, const std::vector<float>& gradient, const Settings& settings,

@@ -27,6 +27,7 @@ struct Parameter {
   std::int64_t block = 256;
   std::vector<float> values;
   Moment first, second;
+  std::vector<float> first_codebook = codebook(true), second_codebook = codebook(false);
 };
 void step(Parameter& parameter, const std::vector<float>& gradient, const Settings& settings,
           std::int64_t t);

@@ -136,6 +136,16 @@ std::vector<float> values_at_ties(const std::vector<float>& codebook, std::int64
   return values;
 }
 
+// Blocks of four whose largest magnitude is around the smallest divisor, 1e-12, on both sides.
+std::vector<float> values_around_the_smallest_divisor() {
+  std::vector<float> values;
+  for (const std::uint32_t largest : {0x2b8cbccaU, 0x2b8cbccbU, 0x2b8cbcccU, 0x2b8cbccdU,
+                                      0x2b8cbcceU, 0x2b900000U, 0x2b000000U, 0x00000001U, 0U})
+    for (const float share : {1.0F, -0.5F, 0.3F, 0.0F})
+      values.push_back(float_from(largest) * share);
+  return values;
+}
+
 // ---- Storage as the kernels see it ------------------------------------------------------------
 
 struct Stored {
@@ -206,6 +216,12 @@ class Count {
 
 // ---- The quantised step -----------------------------------------------------------------------
 
+// A codebook that has no table and is looked up by search: one entry differs from the standard.
+std::vector<float> unusual(std::vector<float> codebook) {
+  codebook[200] = std::nextafterf(codebook[200], 2.0F);
+  return codebook;
+}
+
 struct StepCase {
   const char* name;
   std::int64_t count, block;
@@ -213,7 +229,11 @@ struct StepCase {
   Profile profile;
   double beta1, beta2, lr, weight_decay;
   std::int64_t first_step;
+  bool searched = false;  // with codebooks that have no table
 };
+
+// More blocks than a device runs at once; only in the second repetition.
+constexpr std::int64_t large_count = 1 << 20;
 
 constexpr StepCase step_cases[] = {
     {"fp32", 4096, 256, false, false, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
@@ -224,8 +244,10 @@ constexpr StepCase step_cases[] = {
     {"fp32 short last block", 1000, 256, false, true, Profile::canonical, 0.9, 0.999, 1, 0.01, 1},
     {"fp32 blocks of 24", 999, 24, false, true, Profile::canonical, 0.5, 0.5, 1e-3, 0.01, 2},
     {"fp32 blocks of 1000", 3500, 1000, false, true, Profile::canonical, 0.9, 0.99, 1e-3, 0.01, 7},
+    {"fp32 searched", 2048, 256, false, true, Profile::canonical, 0.9, 0.99, 1e-3, 0.01, 1, true},
     {"bf16", 4096, 256, true, false, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
     {"bf16 edges", 8192, 256, true, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
+    {"fp32 large", large_count, 256, false, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
     {"bf16 torchao", 4096, 256, true, true, Profile::torchao_eager, 0.4, 0.95, 3e-4, 0.0, 1},
     {"bf16 short last block", 777, 256, true, true, Profile::torchao_eager, 0.9, 0.999, 1, 0.1, 1},
 };
@@ -244,7 +266,7 @@ slow_twin::Settings twin_settings(const StepCase& c) {
 struct QuantisedState {
   Stored param;
   std::vector<std::uint8_t> codes1, codes2;
-  std::vector<float> scale1, scale2;
+  std::vector<float> scale1, scale2, codebook1, codebook2;
 };
 
 slow_twin::Parameter draw_parameter(Draw& draw, const StepCase& c) {
@@ -255,12 +277,21 @@ slow_twin::Parameter draw_parameter(Draw& draw, const StepCase& c) {
   parameter.values = representable(draw_values(draw, c.count, c.block, c.edges), c.is_bf16);
   parameter.first = {draw_codes(draw, c.count), draw_scales(draw, blocks, c.edges)};
   parameter.second = {draw_codes(draw, c.count), draw_scales(draw, blocks, c.edges)};
+  if (c.searched) {
+    parameter.first_codebook = unusual(parameter.first_codebook);
+    parameter.second_codebook = unusual(parameter.second_codebook);
+  }
   return parameter;
 }
 
 QuantisedState state_of(const slow_twin::Parameter& parameter) {
-  return {stored(parameter.values, parameter.is_bf16), parameter.first.codes,
-          parameter.second.codes, parameter.first.scales, parameter.second.scales};
+  return {stored(parameter.values, parameter.is_bf16),
+          parameter.first.codes,
+          parameter.second.codes,
+          parameter.first.scales,
+          parameter.second.scales,
+          parameter.first_codebook,
+          parameter.second_codebook};
 }
 
 // Elements [begin, end) of the state, with scales of its own for the blocks it touches.
@@ -282,8 +313,8 @@ Shard shard_of(QuantisedState& state, Stored& gradient, const StepCase& c, std::
   run.grad = gradient.at(begin);
   run.codes1 = state.codes1.data() + begin;
   run.codes2 = state.codes2.data() + begin;
-  run.codebook1 = signed_codebook().data();
-  run.codebook2 = unsigned_codebook().data();
+  run.codebook1 = state.codebook1.data();
+  run.codebook2 = state.codebook2.data();
   const std::int64_t from = first_block(run), blocks = blocks_touched(run);
   shard.scale1.assign(state.scale1.begin() + from, state.scale1.begin() + from + blocks);
   shard.scale2.assign(state.scale2.begin() + from, state.scale2.begin() + from + blocks);
@@ -292,8 +323,15 @@ Shard shard_of(QuantisedState& state, Stored& gradient, const StepCase& c, std::
   return shard;
 }
 
+// A NaN that waits in a cut block travels between ranks and must be the one NaN that is stored.
+std::int64_t foreign_nans(const std::vector<float>& values) {
+  return std::count_if(values.begin(), values.end(), [](float value) {
+    return std::isnan(value) && bits_in(value) != 0x7fc00000U;
+  });
+}
+
 // The step on the shards between the given boundaries, with the exchange of maxima that ranks do.
-// Returns the number of scales on which two shards of a block disagree.
+// Returns the number of scales on which two shards of a block disagree, and of NaNs with a payload.
 std::int64_t step_in_shards(const Subject& subject, QuantisedState& state, Stored& gradient,
                             const StepCase& c, const std::vector<std::int64_t>& boundaries,
                             std::int64_t t) {
@@ -301,12 +339,14 @@ std::int64_t step_in_shards(const Subject& subject, QuantisedState& state, Store
   std::vector<Shard> shards;
   std::vector<std::vector<CutBlock>> cuts;
   std::vector<std::uint32_t> max1(state.scale1.size(), 0), max2(state.scale1.size(), 0);
+  std::int64_t disagreeing = 0;
   for (std::size_t k = 0; k + 1 < boundaries.size(); ++k)
     shards.push_back(shard_of(state, gradient, c, boundaries[k], boundaries[k + 1]));
   for (const Shard& shard : shards) {
     cuts.push_back(subject.update(shard.run, scalars, c.profile));
     for (const CutBlock& cut : cuts.back()) {
       const auto block = static_cast<std::size_t>(cut.block);
+      disagreeing += foreign_nans(cut.moment1) + foreign_nans(cut.moment2);
       max1[block] = std::max(max1[block], cut.absmax1);
       max2[block] = std::max(max2[block], cut.absmax2);
     }
@@ -317,7 +357,6 @@ std::int64_t step_in_shards(const Subject& subject, QuantisedState& state, Store
       cut.absmax2 = max2[static_cast<std::size_t>(cut.block)];
       subject.finish(shards[k].run, cut);
     }
-  std::int64_t disagreeing = 0;
   std::vector<bool> seen(state.scale1.size(), false);
   for (const Shard& shard : shards)
     for (std::size_t b = 0; b < shard.scale1.size(); ++b) {
@@ -344,7 +383,7 @@ Outcome compare_steps(const Subject& subject, bool is_bf16, int repetitions) {
   Count count(is_bf16 ? "adamw8bit_update bf16" : "adamw8bit_update fp32");
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const StepCase& c : step_cases) {
-      if (c.is_bf16 != is_bf16) continue;
+      if (c.is_bf16 != is_bf16 || (c.count == large_count && repetition != 1)) continue;
       Draw draw(static_cast<std::uint32_t>(repetition * 1000 + c.count));
       slow_twin::Parameter twin = draw_parameter(draw, c);
       QuantisedState state = state_of(twin);
@@ -395,7 +434,7 @@ Outcome compare_cut_blocks(const Subject& subject, int repetitions, std::size_t 
         Stored seen = stored(gradient, c.is_bf16);
         const std::int64_t disagreeing =
             step_in_shards(subject, state, seen, c, boundaries, c.first_step);
-        count.element("scales on which shards disagree", 0, 0,
+        count.element("scales on which shards disagree, and NaNs with a payload", 0, 0,
                       static_cast<std::uint32_t>(disagreeing));
         count_state(count, twin, state);
       }
@@ -411,7 +450,7 @@ Outcome compare_plain(const Subject& subject, bool is_bf16, bool moments_are_bf1
               (moments_are_bf16 ? "bf16" : "fp32"));
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const StepCase& c : step_cases) {
-      if (c.is_bf16 != is_bf16) continue;
+      if (c.is_bf16 != is_bf16 || (c.count == large_count && repetition != 1)) continue;
       Draw draw(static_cast<std::uint32_t>(repetition * 1000 + c.count + 5));
       slow_twin::PlainParameter twin;
       twin.is_bf16 = is_bf16;
@@ -455,12 +494,6 @@ struct BlockSize {
 constexpr BlockSize block_sizes[] = {{4096, 256}, {1000, 256}, {1, 256},    {333, 32},
                                      {70, 7},     {5000, 999}, {4097, 4096}};
 
-// A codebook that has no table and is looked up by search: one entry differs from the standard.
-std::vector<float> unusual(std::vector<float> codebook) {
-  codebook[200] = std::nextafterf(codebook[200], 2.0F);
-  return codebook;
-}
-
 void compare_quantised(Count& count, const Subject& subject, const std::vector<float>& values,
                        std::int64_t block, const std::vector<float>& codebook) {
   const auto elements = static_cast<std::int64_t>(values.size());
@@ -481,6 +514,8 @@ Outcome compare_quantise(const Subject& subject, bool has_negatives, int repetit
       count.begin("ties between codes, block " + std::to_string(block));
       compare_quantised(count, subject, values_at_ties(codebook, block), block, codebook);
     }
+    count.begin("largest magnitudes around 1e-12");
+    compare_quantised(count, subject, values_around_the_smallest_divisor(), 4, codebook);
     for (int repetition = 0; repetition < repetitions; ++repetition)
       for (const BlockSize& size : block_sizes) {
         count.begin("block " + std::to_string(size.block) + " of " + std::to_string(size.count));
