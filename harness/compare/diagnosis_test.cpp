@@ -174,7 +174,12 @@ TEST_F(DiagnosisTest, TruncatedToBf16IsNotRounded) {
 }
 
 TEST_F(DiagnosisTest, RoundedThroughFp16) {
-  change_floats(kPlain, [](float v) { return static_cast<float>(static_cast<_Float16>(v)); });
+  change_floats(kPlain, [](float v) {
+    int exponent = 0;
+    std::frexp(v, &exponent);
+    const float unit = std::ldexp(1.F, exponent - 11);  // 11 significant bits
+    return std::nearbyint(v / unit) * unit;
+  });
   expect_only("rounded through fp16");
 }
 

@@ -171,6 +171,8 @@ TEST(Safetensors, ShapesThatCannotBe) {
                  {"tensor 'a'", "64 bits"});
   expect_refused(file_text("{" + entry("a", "F32", "[2]", 0, 4) + "}", 4),
                  {"tensor 'a'", "has 4 bytes", "needs 8"});
+  expect_refused(file_text("{" + entry("a", "U8", "[2]", 0, 3) + "}", 3),
+                 {"tensor 'a'", "has 3 bytes", "needs 2"});
 }
 
 TEST(Safetensors, EveryByteBelongsToExactlyOneTensor) {
