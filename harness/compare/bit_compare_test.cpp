@@ -206,6 +206,18 @@ TEST(BitCompare, DifferencesComeInKeyOrderThenValues) {
   EXPECT_EQ(comparison.differences.back().kind, Kind::value);
 }
 
+TEST(BitCompare, ASingleElementIsFoundWhereverItIs) {
+  LogicalState want;
+  want.tensors[{"w", "param"}] = floats(std::vector<float>(2500, 1.F));
+  for (std::int64_t i = 0; i < 2500; ++i) {
+    LogicalState got = want;
+    set_element(got.tensors[{"w", "param"}], i, 2.F);
+    const Difference difference = only_difference(compare(want, got, kAll));
+    ASSERT_EQ(difference.first_index, i);
+    ASSERT_EQ(difference.differing, 1);
+  }
+}
+
 TEST(BitCompare, AgreesWithTheObviousLoop) {
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {

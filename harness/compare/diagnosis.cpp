@@ -204,7 +204,7 @@ bool shards_of_others(const Suspect& suspect, const AssembledState& mesh_of, boo
         continue;
       }
       possible = true;
-      if (got[here] != want[there] || got[here] == want[here]) continue;
+      if (got[here] != want[there]) continue;
       const std::int64_t newly = mark(suspect, holders[here].box, marked);
       explained.elements += newly;
       if (newly > 0 && explained.detail.empty()) {

@@ -193,6 +193,16 @@ TEST(Assembly, ReplicasThatDisagreeNameTheElementAndBothRanks) {
                  {"step of w", "element 0", "0x40400000 on rank 0", "0x41400000 on rank 1"});
 }
 
+TEST(Assembly, ReplicasAreComparedElementByElement) {
+  TwoRanks two;
+  for (RankState& rank : two.ranks) {
+    rank.pieces[0] = cut_out({"w", "param"}, two.tensor, Box::whole({2, 3}));
+  }
+  two.ranks[1].pieces[0].bytes[5 * 4] ^= std::byte{1};
+  expect_problem(assemble(two.ranks), Kind::replicas_disagree,
+                 {"element 5", "1 of 6 shared elements differ"});
+}
+
 TEST(Assembly, OverlapsThatAreNoReplicasAreComparedToo) {
   TwoRanks two;
   two.ranks[0].pieces[0] = cut_out({"w", "param"}, two.tensor, Box({0, 0}, {2, 2}));

@@ -39,8 +39,8 @@ TEST(Digest, OfAStateCoversNamesPartsTensorsAndValues) {
   std::set<std::string> digests;
   LogicalState state = small_state();
   digests.insert(digest(state));
-  auto node = state.tensors.extract(TensorKey{"w", "param"});
-  node.key() = {"wp", "aram"};
+  auto node = state.tensors.extract(TensorKey{"w", "step"});
+  node.key() = {"ws", "tep"};  // the same letters in the same order
   state.tensors.insert(std::move(node));
   digests.insert(digest(state));
   state = small_state();
