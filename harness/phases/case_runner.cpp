@@ -64,7 +64,7 @@ class CaseRunner {
  public:
   CaseRunner(const std::vector<Case>& cases, const CaseRunOptions& options,
              const std::function<void(const CaseResult&)>& on_result)
-      : cases_(cases), options_(options), on_result_(on_result) {
+      : options_(options), on_result_(on_result) {
     for (const Case& c : cases) {
       pending_.insert(&c);
       ++saves_[c.save_key()].cases_left;
@@ -103,7 +103,6 @@ class CaseRunner {
   fs::path resume_folder(const Case& c) const { return options_.work / c.slug(); }
   void keep_artifacts(const Case& c, const SaveRun& save, CaseResult& result);
 
-  const std::vector<Case>& cases_;
   const CaseRunOptions& options_;
   const std::function<void(const CaseResult&)>& on_result_;
   std::set<const Case*> pending_;  // in the order given, as the cases lie in one vector

@@ -113,6 +113,7 @@ std::string junit_xml(const std::vector<CaseResult>& results) {
   pugi::xml_node root = document.append_child("testsuites");
   set(root, "name", "resumecheck");
   std::vector<const CaseResult*> all;
+  all.reserve(results.size());
   for (const CaseResult& result : results) all.push_back(&result);
   set_counts(root, all);
   for (const Suite& suite : by_scenario(results)) {

@@ -88,6 +88,7 @@ ProgramOutput run_program(const std::vector<std::string>& argv, double limit) {
   Pipe output, errors, failure;
   if (argv.empty() || !output.open() || !errors.open() || !failure.open()) return result;
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }

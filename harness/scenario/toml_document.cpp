@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
@@ -36,17 +37,17 @@ void check_size(std::string_view text, const std::string& file) {
 
 TomlNode convert(const toml::node& node);
 
-std::vector<std::pair<std::string, TomlNode>> convert_entries(const toml::table& table) {
-  std::vector<std::pair<std::string, TomlNode>> entries;
+std::vector<TomlEntry> convert_entries(const toml::table& table) {
+  std::vector<TomlEntry> entries;
   for (const auto& [key, value] : table) {
     TomlNode node = convert(value);
     node.line = static_cast<int>(key.source().begin.line);
     node.column = static_cast<int>(key.source().begin.column);
-    entries.emplace_back(std::string(key.str()), std::move(node));
+    entries.push_back({std::string(key.str()), std::move(node)});
   }
   std::stable_sort(entries.begin(), entries.end(), [](const auto& left, const auto& right) {
-    return std::pair{left.second.line, left.second.column} <
-           std::pair{right.second.line, right.second.column};
+    return std::pair{left.node.line, left.node.column} <
+           std::pair{right.node.line, right.node.column};
   });
   return entries;
 }

@@ -6,24 +6,30 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace resumecheck {
 
+struct TomlEntry;
+
 struct TomlNode {
   enum class Kind { table, list, text, integer, real, boolean, date };
   Kind kind = Kind::table;
-  int line = 1;                                           // in the real file
-  int column = 1;                                         // for a table's entry: of its key
-  std::vector<std::pair<std::string, TomlNode>> entries;  // of a table, as written
-  std::vector<TomlNode> items;                            // of a list
+  int line = 1;                    // in the real file
+  int column = 1;                  // for a table's entry: of its key
+  std::vector<TomlEntry> entries;  // of a table, as written
+  std::vector<TomlNode> items;     // of a list
   std::string text;
   std::int64_t integer = 0;
   double real = 0;
   bool boolean = false;
 
   const TomlNode* find(std::string_view key) const;
+};
+
+struct TomlEntry {
+  std::string key;
+  TomlNode node;
 };
 
 std::string_view name_of(TomlNode::Kind kind);  // "a table", "a list", "a text", ...

@@ -51,7 +51,7 @@ std::vector<float> codebook_of(const kernels::Codebook& codebook) {
 // One tensor of a checkpoint, once it is known to be what this run needs.
 class Source {
  public:
-  Source(const LogicalState& checkpoint, TensorKey key, Dtype dtype, const Shape& shape,
+  Source(const LogicalState& checkpoint, const TensorKey& key, Dtype dtype, const Shape& shape,
          const std::string& where) {
     const auto found = checkpoint.tensors.find(key);
     if (found == checkpoint.tensors.end()) {

@@ -19,6 +19,7 @@ std::vector<ParameterShard> shards_of(const Settings& settings, std::uint64_t in
   auto parameters = settings.parameters;
   std::sort(parameters.begin(), parameters.end());
   std::vector<ParameterShard> shards;
+  shards.reserve(parameters.size());
   std::uint32_t ordinal = 0;
   for (const auto& [name, shape] : parameters) {
     shards.emplace_back(name, shape, ordinal++, settings, init_seed, mesh, rank);
@@ -180,7 +181,8 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
     if (parts.defects.has(Defect::cast_moments_to_param_dtype)) shard.cast_moments_to_param_dtype();
     if (parts.defects.has(Defect::step_restarts)) shard.restart_step();
   }
-  for (const auto& [key, tensor] : checkpoint.state.tensors) {
+  for (const auto& entry : checkpoint.state.tensors) {
+    const TensorKey& key = entry.first;
     const bool ours =
         std::any_of(parts.shards.begin(), parts.shards.end(),
                     [&](const ParameterShard& one) { return one.name() == key.name; });
