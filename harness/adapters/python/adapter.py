@@ -3,8 +3,8 @@ compares, never repairs and never catches what its framework raises: a framework
 result, and softening it here would make a broken resume look like a working one.
 
 One object is one rank of one phase. A save run calls build, step..., save, step...; a resume run,
-in a new process, calls build (from another seed, so that nothing is right by accident), load,
-step.... After each step that is compared, the harness writes what state() gives.
+in a new process, calls build (from another seed and with another lr, so that nothing is right by
+accident), load, step.... After each step that is compared, the harness writes what state() gives.
 
 To write an adapter, copy plain_python.py, which needs nothing but the standard library. It is one
 module with one subclass of Adapter; declare in harness/scenario what the harness must know before
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
-from harness.adapters.python.phase_request import PhaseRequest, chunk
+from harness.adapters.python.phase_request import Optimizer, PhaseRequest, chunk
 from harness.adapters.python.state_file import Piece, RankState
 
 OVERRIDABLE = ("build", "step", "save", "load", "state")
@@ -80,7 +80,7 @@ class Adapter:
 
     def build(self) -> None:
         """Fresh parameters, from settings.initial_values rounded to param_dtype, on the request's
-        mesh, and a fresh optimizer."""
+        mesh, and a fresh optimizer with what first_optimizer says."""
         raise NotImplementedError
 
     def step(self, number: int) -> None:
@@ -103,6 +103,14 @@ class Adapter:
 
     def close(self) -> None:
         """Ends what build started, such as a process group."""
+
+    @property
+    def first_optimizer(self) -> Optimizer:
+        """What build gives its optimizer. A resume begins with other values than the run that
+        saved: the checkpoint has the right ones, and a load that leaves its lr, betas, eps or
+        weight decay out must not be right by accident."""
+        given = self.settings.optimizer
+        return given if self.request.saves else given.another()
 
     def rows(self, name: str) -> range:
         """The rows of a parameter that this rank holds: dim 0 sharded over dp, all of it over

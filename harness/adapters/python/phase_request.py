@@ -39,6 +39,16 @@ class Optimizer:
     block: int  # elements
     min_quantised_elements: int
 
+    def another(self) -> Optimizer:
+        """The same optimizer with other hyperparameters, all of which change the next step."""
+        return dataclasses.replace(
+            self,
+            lr=2 * self.lr,
+            betas=tuple(beta / 2 for beta in self.betas),
+            eps=2 * self.eps,
+            weight_decay=2 * self.weight_decay + 0.5,
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:

@@ -75,6 +75,31 @@ def test_a_resume_run_that_loads_nothing_is_another_run(tmp_path):
     assert assembled(save, 3) != assembled(load, 3), "the other seed must show what was not loaded"
 
 
+def test_a_resume_begins_with_another_optimizer(tmp_path):
+    """Else a load that leaves the param_groups out would be right by accident."""
+    began = {}
+
+    class Tells(PlainPython):
+        def build(self):
+            super().build()
+            began[self.request.phase] = self.first_optimizer
+
+        def load(self, folder):
+            own = self.lr
+            super().load(folder)
+            began["loaded"], self.lr = self.lr, own
+
+    run(tmp_path / "save", Tells)
+    resume(tmp_path / "save", tmp_path / "load", "dp1", adapter=Tells)
+    saving, resuming = began["save_run"], began["resume_run"]
+    for name in ("lr", "betas", "eps", "weight_decay"):
+        assert getattr(saving, name) != getattr(resuming, name), name
+    assert began["loaded"] == saving.lr
+    assert assembled(tmp_path / "save", 4) != assembled(tmp_path / "load", 4), (
+        "an lr that was not loaded must show"
+    )
+
+
 def test_states_are_kept_where_the_harness_compares(tmp_path):
     run(tmp_path / "save")
     resume(tmp_path / "save", tmp_path / "load", "dp1")

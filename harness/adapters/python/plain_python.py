@@ -29,7 +29,7 @@ class PlainPython(Adapter):
 
     def build(self) -> None:
         names = self.settings.parameters
-        self.lr = self.settings.optimizer.lr
+        self.lr = self.first_optimizer.lr
         self.count = 0  # steps taken
         self.param = {n: _fp32(self.settings.initial_values(n, self.rows(n))) for n in names}
         self.momentum = {n: _fp32([0.0] * len(self.param[n])) for n in names}
@@ -46,6 +46,7 @@ class PlainPython(Adapter):
     def save(self, folder: Path) -> None:
         content = {
             "count": self.count,
+            "lr": self.lr,
             "rows": {name: [self.rows(name).start, self.rows(name).stop] for name in self.param},
             "param": {name: values.tobytes().hex() for name, values in self.param.items()},
             "momentum": {name: values.tobytes().hex() for name, values in self.momentum.items()},
@@ -57,6 +58,7 @@ class PlainPython(Adapter):
         if not saved:
             raise FileNotFoundError(f"{folder}: no rank<k>.json")
         self.count = saved[0]["count"]
+        self.lr = saved[0]["lr"]
         for name in self.param:
             self.param[name] = self._gathered(name, "param", saved)
             self.momentum[name] = self._gathered(name, "momentum", saved)

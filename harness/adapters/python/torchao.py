@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 
 from harness.adapters.python.adapter import Adapter, set_before_import
-from harness.adapters.python.phase_request import PhaseRequest
+from harness.adapters.python.phase_request import Optimizer, PhaseRequest
 from harness.adapters.python.state_file import Piece, whole
 
 VARIABLES = set_before_import(
@@ -85,7 +85,7 @@ class Torchao(Adapter):
             timeout=COLLECTIVE_LIMIT,
         )
         self.mesh = self._device_mesh()
-        self.model, self.optimizer = self._fresh(self.settings.init_seed)
+        self.model, self.optimizer = self._fresh(self.settings.init_seed, self.first_optimizer)
 
     def step(self, number: int) -> None:
         self._step(self.model, self.optimizer, number)
@@ -143,7 +143,7 @@ class Torchao(Adapter):
             names = ["rep", "dp"]
         return DeviceMesh(self.device.type, ranks.contiguous(), mesh_dim_names=tuple(names))
 
-    def _fresh(self, seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    def _fresh(self, seed: int, given: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
         settings = self.settings
         model = nn.Module()
         for name, shape in settings.parameters.items():
@@ -153,10 +153,10 @@ class Torchao(Adapter):
             fully_shard(model, mesh=self.mesh)
         optimizer = torchao.optim.AdamW8bit(
             model.parameters(),
-            lr=settings.optimizer.lr,
-            betas=settings.optimizer.betas,
-            eps=settings.optimizer.eps,
-            weight_decay=settings.optimizer.weight_decay,
+            lr=given.lr,
+            betas=given.betas,
+            eps=given.eps,
+            weight_decay=given.weight_decay,
         )
         return model, optimizer
 
@@ -182,7 +182,7 @@ class Torchao(Adapter):
 
     def _trained_in_memory(self) -> dict[str, dict]:
         """The run to save_after once more in this process: its state dicts, still its own."""
-        model, optimizer = self._fresh(self.settings.seed)
+        model, optimizer = self._fresh(self.settings.seed, self.settings.optimizer)
         for number in range(1, self.settings.save_after + 1):
             self._step(model, optimizer, number)
         return _own_state_dicts(model, optimizer)
