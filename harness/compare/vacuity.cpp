@@ -116,17 +116,66 @@ std::optional<std::string> absent_part(const VacuityEvidence& evidence) {
   return std::nullopt;
 }
 
+bool has_shape_of_parameter(const std::string& part) {
+  return part == "param" || part.ends_with(".codes") || part.ends_with(".values");
+}
+
+// A state that leaves a parameter out on both sides, or rows of it, agrees with itself.
+std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
+                                            const LogicalState& state) {
+  for (const auto& [name, shape] : evidence.parameters) {
+    for (const std::string& selector : evidence.parts) {
+      if (selector.find('.') != std::string::npos) continue;  // .codes: not of every parameter
+      bool anywhere = false, here = false;
+      for (const auto& [key, tensor] : state.tensors) {
+        if (!selects(selector, key.part)) continue;
+        anywhere = true;
+        here = here || key.name == name;
+        if (key.name != name || !has_shape_of_parameter(key.part) || tensor.shape == shape) {
+          continue;
+        }
+        return fmt::format(
+            "{} has the shape {}, but the parameter has {}: the adapter's state must give all of "
+            "it",
+            to_text(key), to_text(tensor.shape), to_text(shape));
+      }
+      if (anywhere && !here) {
+        return fmt::format("no state has a part '{}' of {}: the adapter's state must give it",
+                           selector, name);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// The first selected part that every step changes, but that is the same in both.
+std::optional<std::string> unchanged_part(const AssembledState* one, const AssembledState* two,
+                                          const std::vector<std::string>& parts) {
+  for (const std::string& selector : parts) {
+    const std::string family = selector.substr(0, selector.find('.'));
+    const bool changes =
+        family == "param" || family == "moment1" || family == "moment2" || family == "step";
+    if (!changes || selector.ends_with(".codebook") || !has_part(one, selector)) continue;
+    if (same(one, two, {selector})) return selector;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   const auto& [fresh, at_save, after_load, at_end, resumed_end, mesh_changed, same_storage, parts,
-               compared_tensors] = evidence;
+               parameters, compared_tensors] = evidence;
   if (same_storage || (at_save != nullptr && at_save == after_load) ||
       (at_end != nullptr && at_end == resumed_end)) {
     return "the resumed state is the saved state's own storage, compared with itself: give the "
            "resume its own memory and files";
   }
   if (const auto reason = absent_part(evidence)) return reason;
+  for (const AssembledState* assembled : {at_save, after_load}) {
+    if (assembled == nullptr) continue;
+    if (const auto reason = absent_parameter(evidence, assembled->state)) return reason;
+  }
   if (compared_tensors == 0 && !has_common_value(at_save, after_load, parts)) {
     return "nothing was compared: compare.parts selects nothing that both sides have";
   }
@@ -141,6 +190,18 @@ std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   if (same(at_save, at_end, parts)) {
     return "nothing changed between the save and the last step, so a resume that never trains "
            "would pass: set train_until beyond save_after, with gradients other than zero";
+  }
+  if (const auto part = unchanged_part(fresh, at_save, parts)) {
+    return fmt::format(
+        "'{}' is at the save what it is in a fresh start, so a resume that does not load it would "
+        "pass: let it change before save_after, or mend the adapter's state",
+        *part);
+  }
+  if (const auto part = unchanged_part(at_save, at_end, parts)) {
+    return fmt::format(
+        "'{}' did not change between the save and the last step: let it change, or mend the "
+        "adapter's state",
+        *part);
   }
   if (mesh_changed && at_save != nullptr && after_load != nullptr &&
       same_holders(*at_save, *after_load, parts)) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/compare/bit_compare.h"
@@ -20,12 +21,14 @@ struct VacuityEvidence {
   bool mesh_changed = false;
   bool same_storage = false;       // source and target are the same files or the same memory
   std::vector<std::string> parts;  // selected by the scenario
+  std::vector<std::pair<std::string, Shape>> parameters;  // that the scenario declares
   std::int64_t compared_tensors = 0;
 };
 
-// Nothing: the pass means something. Reasons: nothing compared; a selected part is on neither side;
-// every moment is zero; the saved state equals a fresh start; nothing changed between the save and
-// the end; source and target alias; a mesh change that moved no box.
+// Nothing: the pass means something. Reasons: nothing compared; a selected part is on neither side,
+// of a declared parameter or at all; a tensor has not its parameter's shape; every moment is zero;
+// the saved state, or a part of it that steps change, equals a fresh start; the same between the
+// save and the end; source and target alias; a mesh change that moved no box.
 std::optional<std::string> why_vacuous(const VacuityEvidence& evidence);
 
 }  // namespace resumecheck

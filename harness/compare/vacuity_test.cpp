@@ -129,8 +129,34 @@ TEST_F(Vacuity, TheSavedStateEqualsAFreshStart) {
   evidence_.parts = {"param"};
   fresh_.state.tensors[{"w", "param"}] = at_save_.state.tensors[{"w", "param"}];
   expect_vacuous("equals a fresh start");
-  evidence_.parts = {"param", "step"};
-  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "the step tells them apart";
+}
+
+TEST_F(Vacuity, APartThatEqualsAFreshStart) {
+  fresh_.state.tensors[{"w", "param"}] = at_save_.state.tensors[{"w", "param"}];
+  expect_vacuous("'param' is at the save what it is in a fresh start");
+  evidence_.parts = {"moment1", "moment1.codebook", "step", "lr"};
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "codebooks and lr need not change";
+}
+
+TEST_F(Vacuity, APartThatStandsStillAfterTheSave) {
+  for (auto& [key, tensor] : at_end_.state.tensors) {
+    if (selects("moment1", key.part)) tensor = at_save_.state.tensors[key];
+  }
+  expect_vacuous("'moment1' did not change between the save and the last step");
+}
+
+TEST_F(Vacuity, AParameterThatNoStateHolds) {
+  evidence_.parts = {"param", "lr"};
+  evidence_.parameters = {{"w", {4}}};
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+  evidence_.parameters.emplace_back("forgotten", Shape{2});
+  expect_vacuous("'param' of forgotten");
+}
+
+TEST_F(Vacuity, AParameterOfWhichOnlyRowsAreHeld) {
+  evidence_.parts = {"param"};
+  evidence_.parameters = {{"w", {5}}};
+  expect_vacuous("shape [4], but the parameter has [5]");
 }
 
 TEST_F(Vacuity, NothingChangedAfterTheSave) {

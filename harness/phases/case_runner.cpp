@@ -265,7 +265,8 @@ CaseResult CaseRunner::result_for(const Case& c, SaveRun& save) {
       return result;
     }
     result = resume(c, save, resume_folder(c), false);
-    if (result.verdict == Verdict::xfail && result.process == "forked") {
+    if (result.verdict == Verdict::xfail && load_host(c).environment && !options_.cold &&
+        result.process != "new") {
       result = confirm_cold(c, save, result);
     }
   } catch (const Error& problem) {

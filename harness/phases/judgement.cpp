@@ -216,10 +216,12 @@ bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
   return false;
 }
 
-// An adapter that cannot do what is asked says so before it begins.
+// An adapter that cannot do what is asked says so before it begins. A framework may raise an
+// exception of that very name (torch._dynamo's is one), which is a failure of the part it is in.
 bool Judgement::unsupported(const PhaseOutcome& outcome) {
   for (const RankEnd& end : outcome.ranks) {
-    if (!end.record || !end.record->exception || end.record->exception->type != "Unsupported") {
+    if (!end.record || !end.record->exception || end.record->exception->type != "Unsupported" ||
+        !end.record->phase.empty()) {
       continue;
     }
     result_.verdict = Verdict::skip;
@@ -262,10 +264,12 @@ const Assembly& Judgement::read(bool saved, std::int64_t step) {
   return states_.emplace(std::make_pair(saved, step), std::move(assembly)).first->second;
 }
 
-// Ranks of one run that contradict each other, or leave a hole.
+// Ranks of one run that contradict each other, or leave a hole. What they disagree about beside
+// their tensors has no part, and is always of weight.
 bool Judgement::broken(const Assembly& assembly, const std::string& failed_at) {
   for (const AssemblyProblem& problem : assembly.problems) {
-    if (!selects(case_.scenario->parts, problem.key.part)) continue;
+    const std::string& part = problem.key.part;
+    if (!part.empty() && !selects(case_.scenario->parts, part)) continue;
     fail(failed_at, problem.message);
     return true;
   }
@@ -341,9 +345,22 @@ bool Judgement::resume_failed_later() {
   return true;
 }
 
+// A tensor that the golden does not know was compared with nothing.
+std::optional<TensorKey> beside_golden(const std::map<TensorKey, GoldenTensor>& golden,
+                                       const LogicalState& state,
+                                       const std::vector<std::string>& parts) {
+  for (const auto& [key, tensor] : state.tensors) {
+    if (selects(parts, key.part) && golden.count(key) == 0) return key;
+  }
+  return std::nullopt;
+}
+
 bool Judgement::golden_differs(const Golden& golden, bool of_save_run, std::int64_t step) {
   const auto wanted = golden.steps.find(step);
-  if (wanted == golden.steps.end()) return false;
+  if (wanted == golden.steps.end()) {
+    throw Error(Error::Kind::harness, golden.file.string(), fmt::format("holds no step {}", step),
+                "make it anew with `resumecheck golden update`");
+  }
   const LogicalState& state = read(of_save_run, step).assembled.state;
   for (const auto& [key, tensor] : wanted->second) {
     if (!selects(case_.scenario->parts, key.part)) continue;
@@ -367,6 +384,11 @@ bool Judgement::golden_differs(const Golden& golden, bool of_save_run, std::int6
     result_.got_file = (artifacts_ / "got.safetensors").string();
     write_logical_state(result_.got_file, state);
     result_.notes.push_back("golden: " + golden.file.string());
+    return true;
+  }
+  if (const auto key = beside_golden(wanted->second, state, case_.scenario->parts)) {
+    fail("golden", fmt::format("{} at step {} of the {} is not in the golden", to_text(*key), step,
+                               of_save_run ? "save run" : "resumed run"));
     return true;
   }
   return false;
@@ -408,6 +430,7 @@ bool Judgement::vacuous() {
   evidence.mesh_changed = !(case_.from == case_.onto);
   evidence.same_storage = phases_.save_request.states == phases_.resume_request.states;
   evidence.parts = case_.scenario->parts;
+  evidence.parameters = settings_.parameters;
   evidence.compared_tensors = result_.compared_tensors;
   const auto reason = why_vacuous(evidence);
   if (!reason) return false;
@@ -416,19 +439,24 @@ bool Judgement::vacuous() {
   return true;
 }
 
+// A symptom that names a phase names all of it: "step 4: ..." is not "save_run step 4: ...".
+bool shows(const std::string& failed_at, const std::string& symptom, const std::string& known) {
+  return (failed_at + ": " + symptom).rfind(known, 0) == 0 ||
+         symptom.find(known) != std::string::npos;
+}
+
 void Judgement::mark_known_broken() {
   const bool failed = result_.verdict == Verdict::fail;
   if (!failed && result_.verdict != Verdict::pass) return;
   const KnownBroken* known = known_broken(case_);
   if (known == nullptr) return;
-  const std::string seen = result_.failed_at + ": " + result_.symptom;
   if (!failed) {
     result_.verdict = Verdict::xpass;
     result_.known_broken = known->origin;
     result_.reason =
         fmt::format("passes although {} marks it as known broken ({}); remove the mark",
                     known->where, known->origin);
-  } else if (seen.find(known->symptom) != std::string::npos) {
+  } else if (shows(result_.failed_at, result_.symptom, known->symptom)) {
     result_.verdict = Verdict::xfail;
     result_.known_broken = known->origin;
   } else {

@@ -137,10 +137,10 @@ class JudgementTest : public testing::Test {
     return judge(c, phases_, folder_.path(), artifacts());
   }
 
-  void write_golden_of(const Values& values) {
+  void write_golden_of(const Values& values, std::int64_t last = kTrainUntil) {
     scenario_.oracles.push_back("golden");
     std::map<std::int64_t, LogicalState> states;
-    for (std::int64_t step = kSaveAfter; step <= kTrainUntil; ++step) {
+    for (std::int64_t step = kSaveAfter; step <= last; ++step) {
       states[step] = assemble({rank_state(Mesh::parse("dp1"), 0, step, values)}).assembled.state;
     }
     Golden golden = make_golden(folder_.path(), scenario_, states);
@@ -285,6 +285,29 @@ TEST_F(JudgementTest, UnsupportedIsSkip) {
   EXPECT_EQ(result.reason, "needs fp32");
 }
 
+TEST_F(JudgementTest, AnExceptionOfThatNameIsNoSkip) {
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "load", "call to print()")};
+  phases_.resume->ranks[0].record->exception->type = "Unsupported";
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail) << "torch._dynamo.exc.Unsupported is no wish to skip";
+  EXPECT_EQ(result.failed_at, "load");
+}
+
+TEST_F(JudgementTest, RanksThatDisagreeAboutAValueFail) {
+  from_ = onto_ = Mesh::parse("dp2");
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {well(0), well(1)};
+  for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, right);
+  RankState other = rank_state(onto_, 1, 3, right);
+  other.values["lr/0"] = 7.0;
+  write_rank_state(step_folder(states(false), 3), other);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom, HasSubstr("lr/0"));
+}
+
 TEST_F(JudgementTest, StateThatWasNotWrittenIsError) {
   fs::remove_all(step_folder(states(false), 4));
   const CaseResult result = judged();
@@ -352,6 +375,31 @@ TEST_F(JudgementTest, GoldenThatDiffersNamesTensorAndStep) {
   EXPECT_EQ(result.oracles.at("golden"), "fail");
 }
 
+TEST_F(JudgementTest, GoldenThatDoesNotKnowATensorFails) {
+  write_golden_of(right);
+  for (const bool saved : {true, false}) {
+    for (std::int64_t step = kSaveAfter; step <= kTrainUntil; ++step) {
+      for (int rank = 0; rank < mesh(saved).world(); ++rank) {
+        RankState more = rank_state(mesh(saved), rank, step, right);
+        more.pieces.push_back(more.pieces[1]);
+        more.pieces.back().key.part = "moment1.more";
+        write_rank_state(step_folder(states(saved), step), more);
+      }
+    }
+  }
+  const CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "golden");
+  EXPECT_THAT(result.symptom,
+              HasSubstr("moment1.more of w at step 3 of the save run is not in the golden"));
+}
+
+TEST_F(JudgementTest, GoldenWithoutAStepIsError) {
+  write_golden_of(right, kTrainUntil - 1);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_THAT(result.reason, HasSubstr("holds no step 6"));
+}
+
 TEST_F(JudgementTest, GoldenIsNotReachedAfterAnEarlierFailure) {
   write_golden_of(right);
   spoil(false, 4, "param", 0);
@@ -370,6 +418,13 @@ TEST_F(JudgementTest, PassThatCouldNotFailIsVacuous) {
   const CaseResult result = judged();
   EXPECT_EQ(result.verdict, Verdict::vacuous);
   EXPECT_THAT(result.reason, HasSubstr("moment2"));
+}
+
+TEST_F(JudgementTest, ParameterThatNoStateHoldsIsVacuous) {
+  scenario_.settings.parameters.emplace_back("forgotten", Shape{8});
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::vacuous);
+  EXPECT_THAT(result.reason, HasSubstr("forgotten"));
 }
 
 TEST_F(JudgementTest, RunThatNeverMovedIsVacuous) {
@@ -398,6 +453,15 @@ TEST_F(JudgementTest, KnownBrokenNeedsItsSymptom) {
   result = judged();
   EXPECT_EQ(result.verdict, Verdict::xpass);
   EXPECT_THAT(result.reason, HasSubstr("x.toml:9"));
+}
+
+TEST_F(JudgementTest, AKnownStepOfTheResumeIsNoStepOfTheSavingRun) {
+  scenario_.known_broken = {{"onto == 'dp1'", "step 4: boom", "owner/repo#1", "x.toml:9"}};
+  phases_.save.ranks = {well(0), raised(1, "save_run step 4", "boom")};
+  with_resume_ = false;
+  EXPECT_EQ(judged().verdict, Verdict::fail) << "'save_run step 4: boom' holds 'step 4: boom'";
+  scenario_.known_broken[0].symptom = "oom";
+  EXPECT_EQ(judged().verdict, Verdict::xfail) << "words of the symptom alone are enough";
 }
 
 TEST_F(JudgementTest, KnownBrokenElsewhereChangesNothing) {

@@ -70,7 +70,10 @@ std::string where(const RankEnd& end) {
 }
 
 std::string what(const RankEnd& end) {
-  if (end.record && end.record->exception) return one_line(end.record->exception->message);
+  if (end.record && end.record->exception) {
+    const ExitRecord::Exception& raised = *end.record->exception;  // "" of a bare assert, say
+    return one_line(raised.message.empty() ? raised.type : raised.message);
+  }
   switch (end.how) {
     case RankEnd::How::killed:
       return fmt::format("rank {} died: signal {} ({})", end.rank, end.signal,

@@ -83,6 +83,10 @@ TEST(PhaseOutcomeTest, OfHungRanksTheOneFurthestBehindIsNamed) {
   EXPECT_EQ(outcome.failed_at(), "step 4");
 }
 
+TEST(PhaseOutcomeTest, AnExceptionWithoutWordsIsNamed) {
+  EXPECT_EQ(outcome_of({raised(0, 1, "", "AssertionError")}).symptom(), "AssertionError");
+}
+
 TEST(PhaseOutcomeTest, SymptomIsOneLine) {
   EXPECT_EQ(outcome_of({raised(0, 1, "two\nlines\n")}).symptom(), "two lines");
 }
