@@ -42,6 +42,18 @@ std::vector<std::string> defects_among(const std::vector<FaultSpec>& faults) {
   return names;
 }
 
+// What a resume is built with: the checkpoint has the right values, and a load that leaves them out
+// must not be right by accident.
+Settings with_another_optimizer(Settings settings) {
+  Settings::Optimizer& optimizer = settings.optimizer;
+  optimizer.lr *= 2;
+  optimizer.beta1 /= 2;
+  optimizer.beta2 /= 2;
+  optimizer.eps *= 2;
+  optimizer.weight_decay = 2 * optimizer.weight_decay + 0.5;
+  return settings;
+}
+
 class Phase {
  public:
   Phase(const PhaseRequest& request, Communicator& ranks,
@@ -69,7 +81,7 @@ class Phase {
   void save_run() {
     const Settings& settings = request_.settings;
     enter("save_run step 0");
-    ReferenceRun run = build();
+    ReferenceRun run = build(settings);
     write_state(run);
     for (std::int64_t step = 1; step <= settings.train_until; ++step) {
       enter("save_run step " + std::to_string(step));
@@ -83,7 +95,7 @@ class Phase {
   void resume_run() {
     const Settings& settings = request_.settings;
     enter("load");
-    ReferenceRun run = build();
+    ReferenceRun run = build(with_another_optimizer(settings));
     run.load(request_.checkpoint);
     if (run.steps_done() != settings.save_after) {
       throw Error(Error::Kind::subject, request_.checkpoint.string(),
@@ -99,8 +111,8 @@ class Phase {
     }
   }
 
-  ReferenceRun build() const {
-    return {request_.settings,
+  ReferenceRun build(const Settings& settings) const {
+    return {settings,
             request_.init_seed,
             request_.mesh,
             ranks_,

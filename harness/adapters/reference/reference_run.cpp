@@ -2,6 +2,7 @@
 // them, in one exchange a step. Every rank lists the cut blocks of all parameters from the mesh
 // alone, so that all agree on the exchange even where a rank holds nothing.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -30,6 +31,29 @@ std::vector<ParameterShard> shards_of(const Settings& settings, std::uint64_t in
 kernels::AdamWSettings adamw_settings(const Settings& settings) {
   const Settings::Optimizer& given = settings.optimizer;
   return {given.lr, given.beta1, given.beta2, given.eps, given.weight_decay, profile_of(settings)};
+}
+
+// What the optimizer carries beside its tensors, in a checkpoint only.
+std::map<std::string, double*> hyperparameters(kernels::AdamWSettings& optimizer) {
+  return {{"optimizer/lr", &optimizer.lr},
+          {"optimizer/beta1", &optimizer.beta1},
+          {"optimizer/beta2", &optimizer.beta2},
+          {"optimizer/eps", &optimizer.eps},
+          {"optimizer/weight_decay", &optimizer.weight_decay}};
+}
+
+void take_hyperparameters(const LogicalState& checkpoint, kernels::AdamWSettings& optimizer,
+                          const std::string& where) {
+  for (const auto& [name, value] : hyperparameters(optimizer)) {
+    const auto found = checkpoint.values.find(name);
+    const double* number =
+        found == checkpoint.values.end() ? nullptr : std::get_if<double>(&found->second);
+    if (number == nullptr) {
+      throw Error(Error::Kind::subject, where, "holds no number " + name,
+                  "load a checkpoint that this version saved");
+    }
+    *value = *number;
+  }
 }
 
 void check_supported(const Settings& settings) {
@@ -90,7 +114,7 @@ RankState ReferenceRun::Parts::state() const {
   for (const ParameterShard& shard : shards) {
     for (Piece& piece : shard.pieces()) state.pieces.push_back(std::move(piece));
   }
-  state.values["lr/0"] = static_cast<double>(static_cast<float>(settings.optimizer.lr));
+  state.values["lr/0"] = static_cast<double>(static_cast<float>(optimizer.lr));
   return state;
 }
 
@@ -169,7 +193,10 @@ RankState ReferenceRun::Parts::state_to_save() const {
 }
 
 void ReferenceRun::save(const std::filesystem::path& folder) const {
-  write_rank_state(folder, parts_->state_to_save());
+  RankState state = parts_->state_to_save();
+  kernels::AdamWSettings optimizer = parts_->optimizer;
+  for (const auto& [name, value] : hyperparameters(optimizer)) state.values[name] = *value;
+  write_rank_state(folder, state);
 }
 
 void ReferenceRun::load(const std::filesystem::path& folder) {
@@ -191,6 +218,7 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
                 "holds " + to_text(key) + ", a parameter that this run does not have",
                 "load a checkpoint of the same model");
   }
+  take_hyperparameters(checkpoint.state, parts.optimizer, folder.string());
   parts.step = checkpoint.state.step;
 }
 

@@ -130,6 +130,19 @@ TEST_P(EveryKind, StateIsTheSameBitsByTheSlowTwinAndEveryInstructionSet) {
   }
 }
 
+TEST_P(EveryKind, LrBetasEpsAndWeightDecayComeFromTheCheckpoint) {
+  save_on(settings_, "dp2", 2, scratch_.path());
+  for (double Settings::Optimizer::*const one :
+       {&Settings::Optimizer::lr, &Settings::Optimizer::beta1, &Settings::Optimizer::beta2,
+        &Settings::Optimizer::eps, &Settings::Optimizer::weight_decay}) {
+    Settings other = settings_;
+    other.optimizer.*one /= 2;
+    EXPECT_EQ(first_difference(trained(settings_, "dp1", 4).state,
+                               resumed(other, "dp3", scratch_.path(), 2).state),
+              "");
+  }
+}
+
 TEST_P(EveryKind, ResumingFromAnyMeshOnAnyOtherGoesOnAsIfNothingHadHappened) {
   const AssembledState at_save = trained(settings_, "dp1", 2);
   const AssembledState at_end = trained(settings_, "dp1", 4);
