@@ -218,14 +218,27 @@ TEST_F(SelectionTest, APatternOfStarsIsNotExponential) {
   EXPECT_FALSE(matches(cases_[0], {{stars}, {}, {}}));
 }
 
+const std::string kTwoMeshes =
+    "summary = \"s\"\nadapters = [\"reference\"]\n[model]\na = [4]\n"
+    "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp1\", \"dp2\"]\n";
+
+TEST(FindCases, TwoFilesOfOneNameAreAMistake) {
+  const TemporaryFolder root;
+  std::vector<std::string> files;
+  for (const char* folder : {"one", "two"}) {
+    std::filesystem::create_directories(root.path() / folder);
+    files.push_back((root.path() / folder / "mine.toml").string());
+    write_file(files.back(), kTwoMeshes);
+  }
+  EXPECT_EQ(find_cases(root.path(), {}, {{files[0], files[0]}, {}, {}}).size(), 2U);
+  EXPECT_THROW(find_cases(root.path(), {}, {files, {}, {}}), Error) << "the second would not run";
+}
+
 TEST(FindCases, TakesPathsOfScenarioFiles) {
   TemporaryFolder root;
-  const std::string text =
-      "summary = \"s\"\nadapters = [\"reference\"]\n[model]\na = [4]\n"
-      "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp1\", \"dp2\"]\n";
   std::filesystem::create_directories(root.path() / "scenarios" / "a");
-  write_file(root / "scenarios/a/inside.toml", text);
-  write_file(root / "mine.toml", text);
+  write_file(root / "scenarios/a/inside.toml", kTwoMeshes);
+  write_file(root / "mine.toml", kTwoMeshes);
   const std::string mine = (root / "mine.toml").string();
   EXPECT_THAT(names(find_cases(root.path(), {}, {{mine}, {}, {}})),
               ElementsAre("mine[reference,dp2->dp1]", "mine[reference,dp2->dp2]"));

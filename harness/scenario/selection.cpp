@@ -85,12 +85,20 @@ std::optional<std::pair<std::filesystem::path, std::string>> as_path(const std::
   return std::pair{file, bracket == pattern.npos ? std::string() : pattern.substr(bracket)};
 }
 
+// A case that is asked for twice runs once; two files whose cases have one name cannot run
+// together, and leaving one out would be a green that says nothing of it.
 void add_once(std::vector<Case>& cases, std::vector<Case> more) {
   for (Case& c : more) {
     const std::string name = c.name();
-    const bool known = std::any_of(cases.begin(), cases.end(),
-                                   [&](const Case& other) { return other.name() == name; });
-    if (!known) cases.push_back(std::move(c));
+    const auto known = std::find_if(cases.begin(), cases.end(),
+                                    [&](const Case& other) { return other.name() == name; });
+    if (known == cases.end()) {
+      cases.push_back(std::move(c));
+    } else if (!std::filesystem::equivalent(known->scenario->file, c.scenario->file)) {
+      throw Error(Error::Kind::usage, c.scenario->file.string(),
+                  "has the name '" + c.scenario->name + "' of " + known->scenario->file.string(),
+                  "rename one of the files, or run them one after the other");
+    }
   }
 }
 
