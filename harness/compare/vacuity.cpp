@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "harness/compare/element.h"
@@ -148,15 +149,38 @@ std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
   return std::nullopt;
 }
 
-// The first selected part that every step changes, but that is the same in both.
+bool changes_with_steps(const std::string& selector) {
+  const std::string family = selector.substr(0, selector.find('.'));
+  return (family == "param" || family == "moment1" || family == "moment2" || family == "step") &&
+         !selector.ends_with(".codebook");
+}
+
+// Whether `one` has tensors of that part and parameter, and `two` has every one of them as it is.
+bool stands_still(const AssembledState& one, const AssembledState& two, const std::string& selector,
+                  const std::string& name) {
+  bool any = false;
+  for (const auto& [key, tensor] : one.state.tensors) {
+    if (key.name != name || !selects(selector, key.part) || key.part.ends_with(".codebook")) {
+      continue;
+    }
+    any = true;
+    const LogicalTensor* other = find(two.state, key);
+    if (other == nullptr || other->bytes != tensor.bytes) return false;
+  }
+  return any;
+}
+
+// The first selected part of a parameter that every step changes, but that is the same in both.
 std::optional<std::string> unchanged_part(const AssembledState* one, const AssembledState* two,
                                           const std::vector<std::string>& parts) {
+  if (one == nullptr || two == nullptr) return std::nullopt;
+  std::set<std::string> names;
+  for (const auto& [key, tensor] : one->state.tensors) names.insert(key.name);
   for (const std::string& selector : parts) {
-    const std::string family = selector.substr(0, selector.find('.'));
-    const bool changes =
-        family == "param" || family == "moment1" || family == "moment2" || family == "step";
-    if (!changes || selector.ends_with(".codebook") || !has_part(one, selector)) continue;
-    if (same(one, two, {selector})) return selector;
+    if (!changes_with_steps(selector)) continue;
+    for (const std::string& name : names) {
+      if (stands_still(*one, *two, selector, name)) return selector + " of " + name;
+    }
   }
   return std::nullopt;
 }
@@ -193,13 +217,13 @@ std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   }
   if (const auto part = unchanged_part(fresh, at_save, parts)) {
     return fmt::format(
-        "'{}' is at the save what it is in a fresh start, so a resume that does not load it would "
+        "{} is at the save what it is in a fresh start, so a resume that does not load it would "
         "pass: let it change before save_after, or mend the adapter's state",
         *part);
   }
   if (const auto part = unchanged_part(at_save, at_end, parts)) {
     return fmt::format(
-        "'{}' did not change between the save and the last step: let it change, or mend the "
+        "{} did not change between the save and the last step: let it change, or mend the "
         "adapter's state",
         *part);
   }

@@ -133,16 +133,14 @@ TEST_F(Vacuity, TheSavedStateEqualsAFreshStart) {
 
 TEST_F(Vacuity, APartThatEqualsAFreshStart) {
   fresh_.state.tensors[{"w", "param"}] = at_save_.state.tensors[{"w", "param"}];
-  expect_vacuous("'param' is at the save what it is in a fresh start");
+  expect_vacuous("param of w is at the save what it is in a fresh start");
   evidence_.parts = {"moment1", "moment1.codebook", "step", "lr"};
   EXPECT_EQ(why_vacuous(evidence_), std::nullopt) << "codebooks and lr need not change";
 }
 
 TEST_F(Vacuity, APartThatStandsStillAfterTheSave) {
-  for (auto& [key, tensor] : at_end_.state.tensors) {
-    if (selects("moment1", key.part)) tensor = at_save_.state.tensors[key];
-  }
-  expect_vacuous("'moment1' did not change between the save and the last step");
+  at_end_.state.tensors[{"b", "moment1.values"}] = at_save_.state.tensors[{"b", "moment1.values"}];
+  expect_vacuous("moment1 of b did not change between the save and the last step");
 }
 
 TEST_F(Vacuity, AParameterThatNoStateHolds) {
