@@ -82,14 +82,20 @@ void ask_for_stacks(Process& process) {
   process.wait(kStacksSeconds);
 }
 
-// For ranks that left no record.
+// For ranks that left no record, and those that died after they had written that all was well.
 void tell_how(std::vector<RankEnd>& ranks, Stop stop, const std::set<int>& living,
               const std::vector<LauncherReport>& reports, const ProcessEnd& end, double seconds) {
   for (RankEnd& rank : ranks) {
-    if (rank.record) continue;
-    rank.ended_after = seconds;
     const auto report = std::find_if(reports.begin(), reports.end(),
                                      [&](const auto& one) { return one.rank == rank.rank; });
+    if (rank.record) {
+      if (report == reports.end() || !rank.record->ok) continue;
+      if (report->signal != 0) rank.how = How::killed;
+      rank.signal = report->signal;
+      rank.exit_status = report->exit_status;
+      continue;
+    }
+    rank.ended_after = seconds;
     if (report != reports.end()) {
       rank.how = report->signal != 0 ? How::killed : How::finished;
       rank.signal = report->signal;

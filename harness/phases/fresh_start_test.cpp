@@ -57,6 +57,15 @@ TEST_F(FreshStartTest, RankWithoutARecordIsNotWell) {
   EXPECT_EQ(outcome.failed_at(), "load");
 }
 
+// As a framework that crashes while it is torn down: a forked rank that does so has failed too.
+TEST_F(FreshStartTest, RankThatDiesAfterItsRecordIsNotWell) {
+  const PhaseOutcome outcome = run("begin 'step 4'; well; [ $rank = 0 ] || exit 3");
+  EXPECT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.symptom(),
+            "rank 1 exited with status 3 after it had reported that all is well");
+  EXPECT_EQ(outcome.failed_at(), "step 4");
+}
+
 TEST_F(FreshStartTest, WaitingRanksAreEndedOnceOneHasFailed) {
   const PhaseOutcome outcome = run("begin load; if [ $rank = 0 ]; then sleep 1000; else badly; fi");
   EXPECT_EQ(outcome.symptom(), "why");

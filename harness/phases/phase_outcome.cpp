@@ -82,8 +82,9 @@ std::string what(const RankEnd& end) {
       return fmt::format("hang in {}", end.progress.empty() ? "start" : end.progress);
     case RankEnd::How::finished:
       if (end.record && !end.record->ok) return fmt::format("rank {} reports failure", end.rank);
-      return fmt::format("rank {} exited with status {} before it finished", end.rank,
-                         end.exit_status);
+      return fmt::format(
+          "rank {} exited with status {} {}", end.rank, end.exit_status,
+          end.record ? "after it had reported that all is well" : "before it finished");
     case RankEnd::How::missing:
       return fmt::format("rank {} vanished without a record", end.rank);
     case RankEnd::How::cancelled:
