@@ -111,7 +111,7 @@ void add_list_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   for (const char* many : {"--label", "--adapter", "--env"}) {
-    command->get_option(many)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->get_option(many)->allow_extra_args(false);  // one each, or it would take the patterns
   }
   command->callback([arguments, &exit_code] {
     list(*arguments);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -141,10 +142,10 @@ JobRun::JobRun(const MpiCasesArguments& arguments, std::vector<Case> cases, MpiJ
     std::memcpy(&process, bytes.data(), sizeof process);
     processes_.push_back(process);
   }
-  if (speaks()) {
+  on_rank_zero([this] {
     fs::create_directories(out_);
     file_ = std::make_unique<ResultsFile>(out_ / "results.jsonl", read_provenance(root_));
-  }
+  });
   for (std::size_t i = 0; i < cases_.size(); ++i) selected_.insert(i);
   watchdog_ = std::make_unique<Watchdog>([this](Watchdog::Reason reason) { give_up(reason); });
 }
@@ -205,7 +206,7 @@ void JobRun::on_rank_zero(const std::function<void()>& work) {
   const auto all = world_.all_gather(std::as_bytes(std::span(problem.data(), problem.size())));
   if (all[0].empty()) return;
   const std::string text(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-  throw std::runtime_error(text);
+  throw Error(Error::Kind::harness, {}, text);
 }
 
 CaseResult JobRun::run_together(const Case& c) {
@@ -522,6 +523,12 @@ void check_defects(const std::vector<std::string>& defects) {
 }  // namespace
 
 std::vector<Case> chosen_cases(const MpiCasesArguments& arguments) {
+  if (arguments.out.empty()) {
+    throw Error(Error::Kind::usage, "--out ''", "is no folder", "give its name");
+  }
+  if (std::isnan(arguments.time_limit)) {  // within every range, as no comparison refuses it
+    throw Error(Error::Kind::usage, "--time-limit nan", "is no number of seconds");
+  }
   check_defects(arguments.defects);
   std::vector<Case> native;
   for (Case& c : expand(read_scenarios(project_root() / "scenarios"), {})) {

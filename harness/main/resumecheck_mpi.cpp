@@ -32,10 +32,9 @@ void describe(CLI::App& app, Arguments& arguments) {
   app.add_option("--out", cases.out, "folder for results")->capture_default_str();
   app.add_option("--defect", cases.defects,
                  "switch a mistake on, as NAME, NAME:RANK or NAME:RANK:WHEN, to see it caught")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);  // one each, or it would take the patterns
   app.add_option("--time-limit", cases.time_limit, "seconds a case")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   app.add_option("--after", cases.after, "begin behind this case of the selection");
   app.add_option("--phase", arguments.phase,

@@ -138,7 +138,17 @@ TEST_F(MpiProgram, ARankThatThrowsFailsItsCaseAndTheNextOneRuns) {
 
 TEST_F(MpiProgram, AnUnwritableResultFolderIsAnErrorOfTheHarness) {
   write_file(scratch_.path() / "out", std::string_view("a file, not a folder"));
-  EXPECT_EQ(run(1, quoted(kFirst)).exit_code, 3);
+  for (const int ranks : {1, 3}) {  // only rank 0 writes; the others must not wait for it
+    const LaunchedJob job = run(ranks, quoted(kFirst));
+    EXPECT_EQ(job.exit_code, 3) << job.output;
+    EXPECT_EQ(count(job.output, out_.string()), 1) << job.output;
+  }
+}
+
+TEST_F(MpiProgram, AnOptionLeavesThePatternBehindItAlone) {
+  const LaunchedJob job = run(3, "--defect scale_through_bf16 " + quoted(kSecond));
+  EXPECT_EQ(job.exit_code, 1) << job.output;
+  EXPECT_EQ(results().size(), 1U);
 }
 
 TEST_F(MpiProgram, WithoutADeviceCudaIsASkipWithTheReason) {
