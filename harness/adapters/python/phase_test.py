@@ -156,6 +156,21 @@ def test_a_scenario_overrides_verbs(tmp_path):
     assert record["notes"] == [f"step {k} of {k}" for k in range(1, 6)]
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def lod(original, run, folder):\n    original(folder)\n", "lod takes `original`"),
+        ("def step(original, *_):\n    pass\n\ndef sav(original, *_):\n    pass\n", "sav takes"),
+        ("BATCH = 4\n", "overrides none of build, step"),
+    ],
+)
+def test_code_of_a_scenario_that_would_never_be_called_is_an_error(tmp_path, code, words):
+    scenario = tmp_path / "scenario.py"
+    scenario.write_text(code)
+    (record,) = run(tmp_path / "save", scenario_file=str(scenario))
+    assert words in (record["exception"] or {"message": "it ran"})["message"]
+
+
 def test_a_scenario_that_cannot_be_run_is_recorded(tmp_path):
     scenario = tmp_path / "scenario.py"
     scenario.write_text("def step(:\n")
