@@ -1,5 +1,5 @@
 """`resumecheck list` and `doctor` as other programs use them: the fields of --json, the exit codes,
-and that nothing is left out because it cannot run."""
+and that nothing is left out because it cannot run. What every command line may get wrong, too."""
 
 from __future__ import annotations
 
@@ -136,3 +136,48 @@ def test_doctor_counts_what_can_run(root: Path) -> None:
     assert "1 cannot: no environment" in answer.stdout
     for label in ("compiler", "vector", "gpus", "nccl", "mpi", "adapter"):
         assert f"\n{label} " in answer.stdout
+
+
+def test_an_option_leaves_the_pattern_behind_it_alone(root: Path) -> None:
+    write(root, "reference", "torchao")
+    for option in (["--adapter", "reference"], ["--label", "quick"]):
+        answer = resumecheck(root, "list", *option, "subject/holds[reference*")
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.endswith("1 case: 1 can run here, 0 cannot\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["lits"], "lits: there is no such command; did you mean 'list'?"),
+        (["run", "--require", "torch-28"], "nothing is skipped for a reason like that"),
+        (["run", "--require", "cud"], "did you mean 'cuda'?"),
+        (["run", "--env", "mine="], "the path is empty"),
+        (["run", "--launcher", ""], "is empty"),
+        (["run", "--out", ""], "--out '': is no folder"),
+        (["run", "--junit", "no/such/folder/x.xml"], "there is no folder"),
+        (["run", "--junit", "/"], "is a folder"),
+        (["run", "--time-limit", "nan"], "--time-limit"),
+        (["run", "--defect", "stale_shard:3"], "has no rank and no moment of its own"),
+        (["run", "--defect", "kill_rank:0:lod"], "'lod' is no moment"),
+    ],
+)
+def test_what_would_be_ignored_is_a_usage_error(
+    root: Path, arguments: list[str], words: str
+) -> None:
+    write(root, "reference")
+    out = ["--out", str(root / "out")] if arguments[0] == "run" and "--out" not in arguments else []
+    answer = resumecheck(root, *arguments, *out)
+    assert answer.returncode == 2, answer.stdout + answer.stderr
+    assert words in answer.stderr
+    assert not (root / "out/results.jsonl").exists()
+
+
+def test_a_list_that_a_full_disk_cut_off_is_no_success(root: Path) -> None:
+    write(root, "reference")
+    variables = {**os.environ, "RESUMECHECK_ROOT": str(root), "RESUMECHECK_CACHE": str(root / "c")}
+    with open("/dev/full", "w") as full:
+        answer = subprocess.run(
+            [PROGRAM, "list", "--json"], stdout=full, check=False, env=variables
+        )
+    assert answer.returncode == 3

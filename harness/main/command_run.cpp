@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "harness/phases/process.h"
 #include "harness/report/report.h"
 #include "harness/scenario/case.h"
+#include "harness/scenario/nearest_name.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
 
@@ -37,7 +40,7 @@ constexpr int kExitCodeOfHarness = 3;
 
 struct RunArguments {
   std::vector<std::string> patterns, labels, adapters, environments, required, defects;
-  std::string launcher;
+  std::optional<std::string> launcher;
   std::string device = "cpu";
   std::string out = "out";
   std::string junit;
@@ -92,6 +95,29 @@ void switch_on(const std::vector<std::string>& defects, std::vector<Case>& cases
     Scenario scenario = *c.scenario;
     scenario.faults.insert(scenario.faults.end(), faults.begin(), faults.end());
     c.scenario = std::make_shared<const Scenario>(std::move(scenario));
+  }
+}
+
+// A misspelt --require would turn no skip into an error, and so be green by absence.
+void check_required(const RunArguments& arguments, const std::vector<Case>& cases,
+                    const fs::path& root) {
+  if (arguments.required.empty()) return;
+  std::vector<std::string> known = {"cuda", "nccl", "gxx"};
+  const auto add = [&known](const std::string& name) {
+    if (!name.empty() && !contains(known, name)) known.push_back(name);
+  };
+  for (const Environment& environment : find_environments(root, {})) add(environment.name);
+  for (const Case& c : cases) {
+    for (const auto& environment : {c.save_env, c.load_env}) {
+      if (environment) add(environment->name);
+    }
+    add(adapter_declaration(c.adapter).package);
+    for (const std::string& requirement : c.scenario->requirements) add(requirement);
+  }
+  for (const std::string& name : arguments.required) {
+    if (contains(known, name)) continue;
+    throw Error(Error::Kind::usage, "--require " + name,
+                "nothing is skipped for a reason like that", did_you_mean(name, known));
   }
 }
 
@@ -152,7 +178,7 @@ std::string flags_again(const RunArguments& arguments) {
     if (environment.find('=') != std::string::npos) flags += " --env " + shell_quoted(environment);
   }
   if (arguments.device != "cpu") flags += " --device " + arguments.device;
-  if (!arguments.launcher.empty()) flags += " --launcher " + shell_quoted(arguments.launcher);
+  if (arguments.launcher) flags += " --launcher " + shell_quoted(*arguments.launcher);
   return flags;
 }
 
@@ -163,7 +189,7 @@ CaseRunOptions options_of(const RunArguments& arguments, const fs::path& root) {
   options.work = out / "work";
   options.artifacts = out / "artifacts";
   options.native_program = fs::read_symlink("/proc/self/exe").parent_path() / "resumecheck-mpi";
-  if (!arguments.launcher.empty()) options.launcher = Launcher(arguments.launcher);
+  if (arguments.launcher) options.launcher = Launcher(*arguments.launcher);
   options.cold = arguments.cold;
   options.keep = arguments.keep;
   options.limit_seconds = arguments.time_limit;
@@ -290,13 +316,36 @@ int Run::run() {
   return exit_code(verdicts);
 }
 
+// Found out before an hour of cases rather than after it.
+void check_values(const RunArguments& arguments) {
+  if (std::isnan(arguments.time_limit)) {  // within every range, as no comparison refuses it
+    throw Error(Error::Kind::usage, "--time-limit nan", "is no number of seconds");
+  }
+  if (arguments.out.empty()) {
+    throw Error(Error::Kind::usage, "--out ''", "is no folder", "give its name");
+  }
+  if (arguments.junit.empty()) return;
+  const fs::path file = arguments.junit;
+  std::error_code ignored;
+  if (fs::is_directory(file, ignored)) {
+    throw Error(Error::Kind::usage, "--junit " + file.string(), "is a folder", "name a file in it");
+  }
+  const fs::path folder = fs::absolute(file).parent_path();
+  if (!fs::is_directory(folder, ignored)) {
+    throw Error(Error::Kind::usage, "--junit " + file.string(),
+                "there is no folder " + folder.string(), "make it first");
+  }
+}
+
 int run(const RunArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error of the write, as a full disk
+  check_values(arguments);
   const fs::path root = project_root();
   std::vector<Case> cases = selected_cases(arguments, root);
   for (Case& c : cases) c.device = arguments.device;
   switch_on(arguments.defects, cases);
+  check_required(arguments, cases, root);
   return Run(arguments, root, std::move(cases)).run();
 }
 
@@ -318,7 +367,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--out", arguments->out, "folder for results")->capture_default_str();
   command->add_option("--junit", arguments->junit, "JUnit file (out/junit.xml)");
   command->add_option("--time-limit", arguments->time_limit, "seconds a phase")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command->add_option("--require", arguments->required,
                       "a skip for this reason is an error: cuda, torch-2.8");

@@ -26,6 +26,37 @@ FaultSpec with_defaults(FaultSpec fault, const Settings& settings) {
   return fault;
 }
 
+// The step of "save_run step 2" and of "step 5".
+std::optional<int> step_of(const std::string& at) {
+  const std::size_t digits = at.find_first_of("0123456789");
+  if (digits == std::string::npos) return std::nullopt;
+  return std::stoi(at.substr(digits));
+}
+
+// A moment that never comes would leave the run whole, and the fault survived.
+void check_moment(const FaultSpec& fault, const Settings& settings) {
+  const std::optional<int> step = step_of(fault.at);
+  if (!step) return;
+  const int first = phase_of(fault.at) == "save_run" ? 0 : settings.save_after + 1;
+  if (*step >= first && *step <= settings.train_until) return;
+  throw Error(Error::Kind::usage, "fault " + fault.name, fmt::format("'{}' never comes", fault.at),
+              fmt::format("the saving run has the steps 0 to {}, the resumed one {} to {}",
+                          settings.train_until, settings.save_after + 1, settings.train_until));
+}
+
+void refuse_what_is_ignored(const FaultSpec& fault, const std::string& text) {
+  const std::string where = "--defect " + text;
+  if (!contains(rank_fault_names(), fault.name)) {
+    if (!fault.rank && fault.at.empty()) return;
+    throw Error(Error::Kind::usage, where, fault.name + " has no rank and no moment of its own",
+                "write --defect " + fault.name);
+  }
+  if (!fault.at.empty() && !is_moment(fault.at)) {
+    throw Error(Error::Kind::usage, where, fmt::format("'{}' is no moment", fault.at),
+                "write save_run step 2, save, load, or step 5");
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& checkpoint_fault_names() {
@@ -43,6 +74,7 @@ std::vector<FaultSpec> faults_of_phase(const std::vector<FaultSpec>& faults, std
       continue;
     }
     FaultSpec fault = with_defaults(given, settings);
+    check_moment(fault, settings);
     if (phase_of(fault.at) != phase) continue;
     fault.rank = fault.rank.value_or(mesh.world() - 1);
     if (*fault.rank < 0 || *fault.rank >= mesh.world()) {
@@ -73,6 +105,7 @@ FaultSpec parse_fault(std::string_view text) {
     fault.rank = number;
   }
   if (second != std::string_view::npos) fault.at = text.substr(second + 1);
+  refuse_what_is_ignored(fault, std::string(text));
   return fault;
 }
 

@@ -120,6 +120,18 @@ TEST(FaultTest, RankThatTheMeshLacksIsAnError) {
                Error);
 }
 
+TEST(FaultTest, StepThatTheRunLacksIsAnError) {
+  const Settings settings;  // saved after 3, trained until 6
+  const Mesh mesh = Mesh::parse("dp1");
+  for (const char* never : {"step 3", "step 7", "save_run step 7"}) {
+    for (const char* phase : {"save_run", "resume_run"}) {
+      EXPECT_THROW(faults_of_phase({{"kill_rank", 0, never}}, phase, mesh, settings), Error)
+          << never << " never comes, so the run would survive the fault";
+    }
+  }
+  EXPECT_EQ(faults_of_phase({{"kill_rank", 0, "step 6"}}, "resume_run", mesh, settings).size(), 1u);
+}
+
 TEST(FaultTest, IsParsedFromTheCommandLine) {
   const FaultSpec fault = parse_fault("kill_rank:2:save_run step 2");
   EXPECT_EQ(fault.name, "kill_rank");
@@ -128,6 +140,9 @@ TEST(FaultTest, IsParsedFromTheCommandLine) {
   EXPECT_FALSE(parse_fault("hang_rank").rank);
   EXPECT_EQ(parse_fault("hang_rank::load").at, "load");
   EXPECT_THROW(parse_fault("hang_rank:one"), Error);
+  EXPECT_THROW(parse_fault("hang_rank:0:lod"), Error);
+  EXPECT_THROW(parse_fault("stale_shard:0"), Error) << "the rank would be ignored";
+  EXPECT_THROW(parse_fault("stale_shard::load"), Error) << "the moment would be ignored";
 }
 
 }  // namespace

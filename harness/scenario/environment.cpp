@@ -101,6 +101,7 @@ void ask_python(Environment& environment, const fs::path& python, const fs::path
   if (output.exit_status != 0 || !packages) {
     std::string last = output.errors.substr(0, output.errors.find_last_not_of("\n") + 1);
     last = last.substr(last.rfind('\n') + 1);
+    if (last.empty()) last = "is it a Python 3.10 or later?";
     environment.missing_reason = output.timed_out
                                      ? python.string() + " did not say within 60 s what it has"
                                      : python.string() + " cannot say what it has: " + last;
@@ -170,6 +171,10 @@ Environment own_environment(const std::string& text, std::vector<Declared>& decl
   if (!plain) {
     throw Error(Error::Kind::usage, "--env " + one_line(text),
                 "'" + one_line(name) + "' is no name", "write --env mine=/path/to/python");
+  }
+  if (sign + 1 == text.size()) {
+    throw Error(Error::Kind::usage, "--env " + one_line(text), "the path is empty",
+                "write --env " + name + "=/path/to/python");
   }
   if (sign != text.npos) {
     Environment environment;

@@ -87,4 +87,7 @@ const AdapterDeclaration& adapter_declaration(
 // What can happen to a rank under any adapter: kill_rank, hang_rank, ...
 const std::vector<std::string>& rank_fault_names();
 
+// When: "save_run step 2" | "save" | "load" | "step 5".
+bool is_moment(std::string_view at);
+
 }  // namespace resumecheck

@@ -304,18 +304,6 @@ void read_compare(const Document& document, const TomlNode& node, Scenario& scen
   }
 }
 
-// "save_run step 2" | "save" | "load" | "step 5"
-bool is_moment(std::string_view at) {
-  if (at == "save" || at == "load") return true;
-  for (const std::string_view start : {"save_run step ", "step "}) {
-    if (at.substr(0, start.size()) != start) continue;
-    const std::string_view digits = at.substr(start.size());
-    return !digits.empty() && digits.size() <= 5 &&
-           digits.find_first_not_of("0123456789") == digits.npos;
-  }
-  return false;
-}
-
 void read_fault(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "fault");
   document.check_keys(node, "fault", {"name", "rank", "at"});
@@ -613,6 +601,17 @@ void read_head(const Document& document, const TomlNode& root, Scenario& scenari
 }
 
 }  // namespace
+
+bool is_moment(std::string_view at) {
+  if (at == "save" || at == "load") return true;
+  for (const std::string_view start : {"save_run step ", "step "}) {
+    if (at.substr(0, start.size()) != start) continue;
+    const std::string_view digits = at.substr(start.size());
+    return !digits.empty() && digits.size() <= 5 &&
+           digits.find_first_not_of("0123456789") == digits.npos;
+  }
+  return false;
+}
 
 Scenario scenario_from(const TomlNode& root, const std::string& file, const std::string& name,
                        const std::string& carrier) {
