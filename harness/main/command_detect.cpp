@@ -52,9 +52,9 @@ int detect(const DetectArguments& arguments) {
   Selection selection;
   selection.patterns = arguments.patterns;
   const ScratchFolder scratch;
-  const DetectionMatrix matrix =
-      detect(select(native_cases(root), selection), root, scratch.path());
-  std::puts((arguments.json ? to_json(matrix) : to_text(matrix)).c_str());
+  DetectionMatrix matrix = detect(select(native_cases(root), selection), root, scratch.path());
+  matrix.whole = arguments.patterns.empty();
+  std::fputs((arguments.json ? to_json(matrix) + "\n" : to_text(matrix)).c_str(), stdout);
   return matrix.problems().empty() ? 0 : 1;
 }
 

@@ -168,7 +168,7 @@ std::vector<std::string> DetectionMatrix::problems() const {
       all.push_back(fmt::format("{} cannot fail: no defect turns it red", row.scenario));
     }
   }
-  for (std::size_t i = 0; i < defects.size(); ++i) {
+  for (std::size_t i = 0; whole && i < defects.size(); ++i) {
     const bool named = std::any_of(rows.begin(), rows.end(), [&](const DetectionRow& row) {
       return row.cells[i].outcome == Outcome::caught && row.cells[i].named;
     });
@@ -204,10 +204,10 @@ std::string to_text(const DetectionMatrix& matrix) {
   const std::vector<std::string> problems = matrix.problems();
   for (const std::string& problem : problems) text += "PROBLEM  " + problem + "\n";
   if (problems.empty()) {
-    text += fmt::format(
-        "{} defects, {} scenarios: each defect is caught and named, each scenario "
-        "can fail\n",
-        matrix.defects.size(), matrix.rows.size());
+    text +=
+        fmt::format("{} defects, {} scenario{}: {}each scenario can fail\n", matrix.defects.size(),
+                    matrix.rows.size(), matrix.rows.size() == 1 ? "" : "s",
+                    matrix.whole ? "each defect is caught and named, " : "");
   }
   return text;
 }

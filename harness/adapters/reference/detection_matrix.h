@@ -32,6 +32,7 @@ struct DetectionRow {
 struct DetectionMatrix {
   std::vector<std::string> defects;
   std::vector<DetectionRow> rows;
+  bool whole = true;  // all scenarios: only then must each defect be caught by one of them
 
   // One line each: a control that is not green, a defect that no scenario catches by its name, a
   // scenario that no defect turns red. Empty: the suite can be believed.

@@ -46,6 +46,16 @@ TEST(DetectionMatrixProblems, ADefectThatIsOnlyCaughtUnderAnotherNameIsOne) {
   EXPECT_NE(matrix.problems()[0].find("zero_moments"), std::string::npos);
 }
 
+TEST(DetectionMatrixProblems, OneScenarioNeedNotCatchEveryDefect) {
+  DetectionMatrix matrix = small_matrix();
+  matrix.defects.push_back("stale_shard");
+  matrix.rows[0].cells.push_back(
+      {"stale_shard", DetectionCell::Outcome::no_effect, "", false, "", "", ""});
+  EXPECT_EQ(matrix.problems().size(), 1U);
+  matrix.whole = false;
+  EXPECT_TRUE(matrix.problems().empty()) << to_text(matrix);
+}
+
 TEST(DetectionMatrixProblems, AScenarioThatNoDefectTurnsRedIsOne) {
   for (const auto outcome : {DetectionCell::Outcome::no_effect, DetectionCell::Outcome::missed}) {
     DetectionMatrix matrix = small_matrix();
