@@ -399,8 +399,9 @@ bool Judgement::golden_differs() {
   const std::string& scenario = case_.scenario->name;
   const auto golden = read_golden(root_, *case_.scenario);
   if (!golden) {
-    cannot_judge(fmt::format("{}: no golden; make it with `resumecheck golden update {}`",
-                             golden_file(root_, scenario).string(), shell_quoted(scenario)));
+    cannot_judge(
+        fmt::format("{}: no golden; make it with `resumecheck golden update {} --reason WHY`",
+                    golden_file(root_, scenario).string(), shell_quoted(scenario)));
     return true;
   }
   result_.golden = golden->digest;
@@ -412,7 +413,7 @@ bool Judgement::golden_differs() {
   if (result_.compared_tensors == before) {
     cannot_judge(
         fmt::format("{}: holds nothing that this case compares; make it anew with "
-                    "`resumecheck golden update {}`",
+                    "`resumecheck golden update {} --reason WHY`",
                     golden->file.string(), shell_quoted(scenario)));
     return true;
   }
