@@ -8,7 +8,8 @@
 #   ./run_all.sh setup   set up and build only
 #
 # Exit status: 0 nothing unexpected; 1 something unexpected; 2 usage; 3 could not do its work.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'printf "run_all.sh: line %s: could not be done\n" "$LINENO" >&2; exit 3' ERR  # 1 says FAIL
 
 readonly environments=(torch-2.8 torch-2.15)
 readonly packages=(g++ cmake ninja-build git pkg-config libopenmpi-dev openmpi-bin libcli11-dev
@@ -17,7 +18,7 @@ readonly packages=(g++ cmake ninja-build git pkg-config libopenmpi-dev openmpi-b
 readonly test_packages=(clang-format clang-tidy shellcheck)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${RESUMECHECK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/resumecheck}
+cache=${RESUMECHECK_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/resumecheck}
 started=$SECONDS
 unmade=()
 
