@@ -174,8 +174,8 @@ PhaseOutcome run_fresh(const FreshStart& start, const PhaseRequest& request) {
     if (stop == Stop::never_began) {
       outcome.harness_timeout = true;
     } else {
-      outcome.launch_problem = fmt::format("{} {} before any rank began: {}", start.launcher.name(),
-                                           to_text(end), one_line(last_lines(output, 8)));
+      outcome.launch_problem = fmt::format("{} {} before any rank began{}", start.launcher.name(),
+                                           to_text(end), why_it_ended(output));
     }
   }
   return outcome;

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "harness/phases/interruption.h"
@@ -260,6 +261,24 @@ std::string last_lines(const std::string& text, int count) {
   std::size_t begin = end;
   while (begin > 0 && (text[begin - 1] != '\n' || --count > 0)) --begin;
   return text.substr(begin, end - begin);
+}
+
+std::string why_it_ended(const std::string& output) {
+  std::string outside;
+  std::string framed;
+  bool in_frame = false;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const bool rule = line.size() > 20 && line.find_first_not_of('-') == std::string::npos;
+    if (rule) {
+      in_frame = !in_frame;
+    } else {
+      (in_frame ? framed : outside) += line + "\n";
+    }
+  }
+  const std::string why = one_line(last_lines(outside.empty() ? framed : outside, 8));
+  return why.empty() ? "" : ": " + why;
 }
 
 std::string one_line(std::string text) {

@@ -34,6 +34,11 @@ class BoundedText {
 std::string last_lines(const std::string& text, int count);
 std::string one_line(std::string text);  // line ends become blanks
 
+// ": " and the last lines that tell why a launcher ended, as one; nothing where it was silent. That
+// is what stands outside the frames of hyphens in which Open MPI says that some process failed, and
+// only where nothing does, what stands in them.
+std::string why_it_ended(const std::string& output);
+
 struct ProcessEnd {
   int exit_status = 0;
   int signal = 0;  // 0: it exited

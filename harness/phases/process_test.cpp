@@ -201,5 +201,17 @@ TEST(LastLinesTest, TakesWholeLines) {
   EXPECT_EQ(last_lines("", 3), "");
 }
 
+TEST(OutputTest, TheCauseIsNotBuriedUnderWhatTheLauncherAdds) {
+  const std::string rule(74, '-');
+  const std::string frame = rule +
+                            "\nmpirun detected that one process failed:\n\n  Exit code: 3\n" +
+                            rule + "\n" + rule + "\nPrimary job aborted.\n" + rule + "\n";
+  EXPECT_EQ(why_it_ended("rank: no library\n" + frame), ": rank: no library");
+  EXPECT_EQ(why_it_ended(frame),
+            ": mpirun detected that one process failed:   Exit code: 3 Primary job aborted.");
+  EXPECT_EQ(why_it_ended("srun: error: no partition\n"), ": srun: error: no partition");
+  EXPECT_EQ(why_it_ended("\n"), "");
+}
+
 }  // namespace
 }  // namespace resumecheck

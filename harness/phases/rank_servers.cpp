@@ -65,8 +65,8 @@ fs::path RankServers::done_file(int rank) const {
 std::string RankServers::died(const std::string& when) {
   process_->end(0);
   const std::string problem =
-      fmt::format("the rank servers of {} {} {}: {}", setup_.adapter, to_text(*process_->ended()),
-                  when, one_line(last_lines(process_->output(), 8)));
+      fmt::format("the rank servers of {} {} {}{}", setup_.adapter, to_text(*process_->ended()),
+                  when, why_it_ended(process_->output()));
   process_.reset();
   return problem;
 }
