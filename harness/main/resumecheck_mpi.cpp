@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <thread>
 
 #include "harness/main/mpi_cases.h"
 #include "harness/main/mpi_phase.h"
@@ -45,6 +47,14 @@ void describe(CLI::App& app, Arguments& arguments) {
   app.footer("GoogleTest's own flags work too: --gtest_list_tests, --gtest_filter, --gtest_output");
 }
 
+// All ranks meet the same mistake and rank 0 says it, but the launcher ends the job at the first
+// rank that leaves: one that overtakes rank 0 would take the message with it.
+bool speaks_or_waits() {
+  if (launched_rank() == 0) return true;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return false;
+}
+
 int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);  // takes its own flags away
   Arguments arguments;
@@ -55,7 +65,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool wants_help = error.get_exit_code() == 0;
-    if (launched_rank() == 0) app.exit(error);
+    if (speaks_or_waits()) app.exit(error);
     return wants_help ? 0 : 2;
   }
   if (!arguments.phase.empty()) return run_phase_of_request(arguments.phase, &argc, &argv);
@@ -73,11 +83,12 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using resumecheck::Error;
   resumecheck::die_with_launcher();
-  const bool speaks = resumecheck::launched_rank() == 0;
   try {
     return resumecheck::run(argc, argv);
   } catch (const Error& error) {
-    if (speaks) std::fprintf(stderr, "resumecheck-mpi: %s\n", error.what());
+    if (resumecheck::speaks_or_waits()) {
+      std::fprintf(stderr, "resumecheck-mpi: %s\n", error.what());
+    }
     return error.kind() == Error::Kind::usage ? 2 : 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "resumecheck-mpi: internal error on rank %d: %s\n",
