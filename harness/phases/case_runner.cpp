@@ -124,7 +124,7 @@ std::optional<std::string> storage_problem(const PhaseOutcome& outcome, const fs
     for (const int reason : {ENOSPC, EDQUOT, EFBIG}) {
       const char* words = std::strerror(reason);
       if (end.record->exception->message.find(words) != std::string::npos) {
-        return fmt::format("rank {}: {}", end.rank, one_line(end.record->exception->message));
+        return fmt::format("rank {}: {}", end.rank, joined_lines(end.record->exception->message));
       }
     }
   }

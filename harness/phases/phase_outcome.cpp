@@ -72,7 +72,7 @@ std::string where(const RankEnd& end) {
 std::string what(const RankEnd& end) {
   if (end.record && end.record->exception) {
     const ExitRecord::Exception& raised = *end.record->exception;  // "" of a bare assert, say
-    return one_line(raised.message.empty() ? raised.type : raised.message);
+    return joined_lines(raised.message.empty() ? raised.type : raised.message);
   }
   switch (end.how) {
     case RankEnd::How::killed:

@@ -277,11 +277,11 @@ std::string why_it_ended(const std::string& output) {
       (in_frame ? framed : outside) += line + "\n";
     }
   }
-  const std::string why = one_line(last_lines(outside.empty() ? framed : outside, 8));
+  const std::string why = joined_lines(last_lines(outside.empty() ? framed : outside, 8));
   return why.empty() ? "" : ": " + why;
 }
 
-std::string one_line(std::string text) {
+std::string joined_lines(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;

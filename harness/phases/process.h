@@ -32,7 +32,7 @@ class BoundedText {
 };
 
 std::string last_lines(const std::string& text, int count);
-std::string one_line(std::string text);  // line ends become blanks
+std::string joined_lines(std::string text);  // line ends become blanks
 
 // ": " and the last lines that tell why a launcher ended, as one; nothing where it was silent. That
 // is what stands outside the frames of hyphens in which Open MPI says that some process failed, and
