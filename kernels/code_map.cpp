@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/float_bits.h"
 
 namespace resumecheck::kernels {
@@ -37,9 +37,9 @@ std::uint32_t threshold_above(const float* codebook, std::uint32_t from, int cod
 
 struct StandardTables {
   std::vector<std::uint32_t> signed_table =
-      carry_table(signed_codebook().data(), signed_table_shift);
+      carry_table(standard_codebook(Storage::map8, true).data(), signed_table_shift);
   std::vector<std::uint32_t> unsigned_table =
-      carry_table(unsigned_codebook().data(), unsigned_table_shift);
+      carry_table(standard_codebook(Storage::map8, false).data(), unsigned_table_shift);
 };
 
 const StandardTables& standard_tables() {
@@ -76,11 +76,13 @@ std::vector<std::uint32_t> carry_table(const float* codebook, int shift) {
 }
 
 CodeMap code_map_for(const float* codebook) {
-  const auto is = [codebook](const Codebook& standard) {
-    return std::memcmp(codebook, standard.data(), sizeof standard) == 0;
+  const auto is = [codebook](const std::vector<float>& standard) {
+    return std::memcmp(codebook, standard.data(), standard.size() * sizeof(float)) == 0;
   };
-  if (is(signed_codebook())) return {codebook, standard_tables().signed_table.data(), true};
-  if (is(unsigned_codebook())) return {codebook, standard_tables().unsigned_table.data(), false};
+  if (is(standard_codebook(Storage::map8, true)))
+    return {codebook, standard_tables().signed_table.data(), true};
+  if (is(standard_codebook(Storage::map8, false)))
+    return {codebook, standard_tables().unsigned_table.data(), false};
   return {codebook, nullptr, false};
 }
 

@@ -1,5 +1,5 @@
 // The table that turns a quotient into its code with one look-up. A bucket is the top bits of the
-// quotient's ordered key (adamw8bit_phases.h); an entry is (code << shift) + offset, and adding the
+// quotient's ordered key (adamw_phases.h); an entry is (code << shift) + offset, and adding the
 // key's low bits carries into the code exactly from the first float on that belongs to the next
 // code. That works while no bucket holds two such thresholds, which is checked when a table is
 // made.

@@ -19,11 +19,11 @@ namespace {
 
 struct Map {
   const char* name;
-  const Codebook* codebook;
+  const std::vector<float>* codebook;
   int shift;
 };
-const Map maps[] = {{"signed", &signed_codebook(), signed_table_shift},
-                    {"unsigned", &unsigned_codebook(), unsigned_table_shift}};
+const Map maps[] = {{"signed", &standard_codebook(Storage::map8, true), signed_table_shift},
+                    {"unsigned", &standard_codebook(Storage::map8, false), unsigned_table_shift}};
 
 // Divided by a scale of 1, the values are the quotients.
 std::vector<std::uint8_t> codes_of(const std::vector<float>& quotients, const CodeMap& map) {
@@ -113,12 +113,12 @@ TEST(Search, EqualsTheSlowTwin) {
 }
 
 TEST(CarryTable, IsRefusedWhereABucketWouldHoldTwoThresholds) {
-  EXPECT_TRUE(carry_table(unsigned_codebook().data(), 20).empty());
-  EXPECT_TRUE(carry_table(signed_codebook().data(), 21).empty());
+  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, false).data(), 20).empty());
+  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, true).data(), 21).empty());
 }
 
 TEST(CodeMap, AnyOtherCodebookIsSearched) {
-  Codebook other = signed_codebook();
+  std::vector<float> other = standard_codebook(Storage::map8, true);
   EXPECT_NE(code_map_for(other.data()).table, nullptr) << "an equal copy is the same codebook";
   other[3] = std::nextafterf(other[3], 0.0F);
   EXPECT_EQ(code_map_for(other.data()).table, nullptr);

@@ -3,9 +3,9 @@
 // bit. So the fusion is written out and the machine has no say.
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <stdexcept>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck::kernels {
 namespace {
@@ -19,35 +19,30 @@ float linspace_point(int i, int points) {
 
 // Seven decades, each the means of neighbouring points; a decade has twice the means of the one
 // below. The signed map spends half of them on negative values, and has no -1.
-Codebook dynamic_map(bool is_signed) {
+std::vector<float> dynamic_map(bool is_signed) {
   constexpr float decades[7] = {1e-6F, 1e-5F, 1e-4F, 1e-3F, 1e-2F, 1e-1F, 1.0F};
-  Codebook map{};
-  std::size_t filled = 0;
+  std::vector<float> map;
   for (int decade = 0; decade < 7; ++decade) {
     const int means = 1 << (is_signed ? decade : decade + 1);
     for (int j = 0; j < means; ++j) {
       const float mean = (linspace_point(j, means + 1) + linspace_point(j + 1, means + 1)) / 2.0F;
       const float value = decades[decade] * mean;
-      map[filled++] = value;
-      if (is_signed) map[filled++] = -value;
+      map.push_back(value);
+      if (is_signed) map.push_back(-value);
     }
   }
-  map[filled++] = 0.0F;
-  map[filled++] = 1.0F;
+  map.push_back(0.0F);
+  map.push_back(1.0F);
   std::sort(map.begin(), map.end());
   return map;
 }
 
 }  // namespace
 
-const Codebook& signed_codebook() {
-  static const Codebook map = dynamic_map(true);
-  return map;
-}
-
-const Codebook& unsigned_codebook() {
-  static const Codebook map = dynamic_map(false);
-  return map;
+const std::vector<float>& standard_codebook(Storage storage, bool is_signed) {
+  static const std::vector<float> maps8[2] = {dynamic_map(false), dynamic_map(true)};
+  if (storage == Storage::map8) return maps8[is_signed ? 1 : 0];
+  throw std::invalid_argument("kernels: no codebook yet");
 }
 
 }  // namespace resumecheck::kernels

@@ -21,7 +21,7 @@ std::vector<CutBlock> update_if_available(const IsaUnit& unit, const QuantisedRu
                                           const StepScalars& scalars) {
   if (!contracted_available())
     throw std::runtime_error("kernels: a build with forbidden flags needs AVX2 and FMA");
-  return adamw8bit_update_with(unit, run, scalars);
+  return update_quantised_with(unit, run, scalars);
 }
 
 }  // namespace
@@ -31,12 +31,12 @@ bool contracted_available() {
   return std::find(isas.begin(), isas.end(), Isa::avx2) != isas.end();
 }
 
-std::vector<CutBlock> adamw8bit_update_contracted(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_contracted(const QuantisedRun& run,
                                                   const StepScalars& scalars, Profile /*profile*/) {
   return update_if_available(contracted_unit, run, scalars);
 }
 
-std::vector<CutBlock> adamw8bit_update_fast_math(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_fast_math(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile /*profile*/) {
   return update_if_available(fast_math_unit, run, scalars);
 }

@@ -4,19 +4,19 @@
 // Target: resumecheck_kernels_contracted.
 #pragma once
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck::kernels {
 
 bool contracted_available();  // the processor has AVX2 and FMA: needed by both functions
 
-// As adamw8bit_update; throw std::runtime_error where they are not available.
+// As update_quantised; throw std::runtime_error where they are not available.
 // Contraction changes a few fp32 parameters in a hundred thousand, as the step's own fused
 // multiply-adds are written out and leave it only the weight decay.
-std::vector<CutBlock> adamw8bit_update_contracted(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_contracted(const QuantisedRun& run,
                                                   const StepScalars& scalars, Profile profile);
 // -ffast-math changes a good part of all fp32 parameters in one step.
-std::vector<CutBlock> adamw8bit_update_fast_math(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_fast_math(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile profile);
 
 }  // namespace resumecheck::kernels

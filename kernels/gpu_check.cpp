@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/contracted.h"
 #include "kernels/float_environment.h"
 #include "kernels/twin_comparison.h"
@@ -174,9 +174,9 @@ void print_table(const Report& report) {
 Subject device_subject(const std::string& name) {
   Subject subject;
   subject.name = name;
-  subject.update = adamw8bit_update_on_device;
-  subject.finish = adamw8bit_finish_on_device;
-  subject.update_plain = adamw_update_on_device;
+  subject.update = update_quantised_on_device;
+  subject.finish = finish_cut_block_on_device;
+  subject.update_plain = update_plain_on_device;
   subject.quantise = quantise_on_device;
   subject.dequantise = dequantise_on_device;
   return subject;
@@ -185,7 +185,7 @@ Subject device_subject(const std::string& name) {
 Subject forbidden_flags_subject() {
   Subject subject = host_subject(best_isa());
   subject.name = "forbidden flags";
-  subject.update = adamw8bit_update_fast_math;
+  subject.update = update_quantised_fast_math;
   return subject;
 }
 

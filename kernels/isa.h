@@ -2,7 +2,7 @@
 // error with a name, not an illegal instruction.
 #pragma once
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/isa_unit.h"
 
 namespace resumecheck::kernels {

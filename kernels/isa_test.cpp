@@ -22,7 +22,7 @@ TEST_P(EveryIsa, GivesTheSlowTwinsBits) {
         << outcome.kernel << " of the " << name_of(GetParam())
         << " build: " << outcome.first_mismatch
         << "\nread the formula in slow_twin.cpp against the phase in "
-        << "adamw8bit_phases.h; if only one instruction set is wrong, its flags in CMakeLists.txt";
+        << "adamw_phases.h; if only one instruction set is wrong, its flags in CMakeLists.txt";
   }
 }
 
@@ -39,10 +39,10 @@ std::int64_t mismatches_of(const Update& update) {
 
 TEST(ForbiddenFlags, GiveOtherBits) {
   if (!contracted_available()) GTEST_SKIP() << "the processor has no FMA to contract with";
-  EXPECT_GT(mismatches_of(adamw8bit_update_contracted), 0)
+  EXPECT_GT(mismatches_of(update_quantised_contracted), 0)
       << "-ffp-contract=fast changed nothing: look at the flags of isa_contracted.cpp, and whether "
       << "the comparison still compares parameters";
-  EXPECT_GT(mismatches_of(adamw8bit_update_fast_math), 1000)
+  EXPECT_GT(mismatches_of(update_quantised_fast_math), 1000)
       << "-ffast-math changed next to nothing: look at the flags of isa_fast_math.cpp";
 }
 

@@ -2,7 +2,7 @@
 // RESUMECHECK_ISA_UNIT, the name of its table. Everything but that table has internal linkage: a
 // function shared between instruction sets would be the wrong one for one of them. A test may bring
 // a team of its own as RESUMECHECK_TEAM.
-#include "kernels/adamw8bit_phases.h"
+#include "kernels/adamw_phases.h"
 
 namespace resumecheck::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // whoever did not ask for it.
 #include <stdexcept>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck::kernels {
 namespace {
@@ -19,21 +19,21 @@ int device_count() { return 0; }
 
 DeviceDescription describe_device() { refuse(); }
 
-std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun&, const StepScalars&, Profile) {
+std::vector<CutBlock> update_quantised_on_device(const QuantisedRun&, const StepScalars&, Profile) {
   refuse();
 }
 
-void adamw8bit_finish_on_device(const QuantisedRun&, const CutBlock&) { refuse(); }
+void finish_cut_block_on_device(const QuantisedRun&, const CutBlock&) { refuse(); }
 
-void adamw_update_on_device(const PlainRun&, const StepScalars&, Profile) { refuse(); }
+void update_plain_on_device(const PlainRun&, const StepScalars&, Profile) { refuse(); }
 
-void dequantise_on_device(const std::uint8_t*, const float*, const float*, std::int64_t,
+void dequantise_on_device(Storage, const std::uint8_t*, const float*, const float*, std::int64_t,
                           std::int64_t, std::int64_t, float*) {
   refuse();
 }
 
-void quantise_on_device(const float*, std::int64_t, std::int64_t, const float*, std::uint8_t*,
-                        float*) {
+void quantise_on_device(Storage, const float*, std::int64_t, std::int64_t, const float*,
+                        std::uint8_t*, float*) {
   refuse();
 }
 

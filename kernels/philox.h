@@ -26,4 +26,9 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
 float grid_value(std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
                  std::uint64_t index, int exponent);
 
+// What stochastic rounding to bf16 compares the 16 bits cut off with: the top half of word 0. No
+// mesh can change it.
+std::uint16_t rounding_bits(std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step,
+                            std::uint64_t index);
+
 }  // namespace resumecheck::kernels

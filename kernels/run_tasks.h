@@ -2,7 +2,7 @@
 // its arguments here, once: everything below trusts its pointers and counts.
 #pragma once
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/isa_unit.h"
 
 namespace resumecheck::kernels {
@@ -37,7 +37,7 @@ DequantiseTasks dequantise_tasks(const std::uint8_t* codes, const float* scale,
                                  std::int64_t block, float* values);
 
 // The step on one run with the functions of a given unit.
-std::vector<CutBlock> adamw8bit_update_with(const IsaUnit& unit, const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_with(const IsaUnit& unit, const QuantisedRun& run,
                                             const StepScalars& scalars);
 
 }  // namespace resumecheck::kernels

@@ -22,8 +22,8 @@ QuantisedRun run_at(std::int64_t first, std::int64_t count, std::int64_t whole) 
   run.grad = values;
   run.codes1 = run.codes2 = codes;
   run.scale1 = run.scale2 = values;
-  run.codebook1 = signed_codebook().data();
-  run.codebook2 = unsigned_codebook().data();
+  run.codebook1 = standard_codebook(Storage::map8, true).data();
+  run.codebook2 = standard_codebook(Storage::map8, false).data();
   return run;
 }
 
@@ -73,8 +73,9 @@ TEST(Runs, ThatCannotBeAreRefused) {
   run = run_at(0, 0, 32);
   run.scale2 = nullptr;
   EXPECT_NO_THROW(place_on_grid(run)) << "an empty run of an uneven mesh has no storage";
-  EXPECT_THROW(quantise_task(nullptr, 4, 8, signed_codebook().data(), nullptr, nullptr),
-               std::invalid_argument);
+  EXPECT_THROW(
+      quantise_task(nullptr, 4, 8, standard_codebook(Storage::map8, true).data(), nullptr, nullptr),
+      std::invalid_argument);
   EXPECT_THROW(dequantise_tasks(nullptr, nullptr, nullptr, 0, 4, 8, nullptr),
                std::invalid_argument);
   EXPECT_THROW(step_scalars({}, 0), std::invalid_argument) << "steps count from 1";
@@ -112,7 +113,7 @@ TEST(CutBlocks, KeepTheirCodesUntilTheyAreFinished) {
   run.scale2 = scale2;
   for (const Isa isa : available_isas()) {
     const std::vector<CutBlock> cuts =
-        adamw8bit_update(run, step_scalars({}, 1), Profile::canonical, isa);
+        update_quantised(run, step_scalars({}, 1), Profile::canonical, isa);
     ASSERT_EQ(cuts.size(), 1U);
     EXPECT_EQ(codes1[0], 9);
     EXPECT_EQ(scale1[0], 7.0F);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck::kernels {
 namespace {
@@ -51,6 +51,7 @@ StepScalars step_scalars(const AdamWSettings& settings, std::int64_t step) {
     case Profile::canonical:
       return scalars_by<CanonicalScalars>(settings, step);
     case Profile::torchao_eager:
+    case Profile::torchao_compiled:
       return scalars_by<TorchaoEagerScalars>(settings, step);
   }
   throw std::invalid_argument("kernels: unknown arithmetic profile");

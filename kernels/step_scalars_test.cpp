@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/float_bits.h"
 
 namespace resumecheck::kernels {

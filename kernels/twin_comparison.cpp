@@ -380,7 +380,7 @@ void count_state(Count& count, const slow_twin::Parameter& want, const Quantised
 }
 
 Outcome compare_steps(const Subject& subject, bool is_bf16, int repetitions) {
-  Count count(is_bf16 ? "adamw8bit_update bf16" : "adamw8bit_update fp32");
+  Count count(is_bf16 ? "update_quantised bf16" : "update_quantised fp32");
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const StepCase& c : step_cases) {
       if (c.is_bf16 != is_bf16 || (c.count == large_count && repetition != 1)) continue;
@@ -412,7 +412,7 @@ std::vector<std::vector<std::int64_t>> every_division(std::int64_t count) {
 }
 
 Outcome compare_cut_blocks(const Subject& subject, int repetitions, std::size_t stride) {
-  Count count("adamw8bit_finish");
+  Count count("finish_cut_block");
   const StepCase cases[] = {
       {"fp32", 37, 8, false, true, Profile::canonical, 0.9, 0.999, 1e-3, 0.01, 1},
       {"bf16", 21, 8, true, true, Profile::torchao_eager, 0.4, 0.999, 1e-3, 0.01, 3}};
@@ -446,7 +446,7 @@ Outcome compare_cut_blocks(const Subject& subject, int repetitions, std::size_t 
 
 Outcome compare_plain(const Subject& subject, bool is_bf16, bool moments_are_bf16,
                       int repetitions) {
-  Count count(std::string("adamw_update ") + (is_bf16 ? "bf16" : "fp32") + " moments " +
+  Count count(std::string("update_plain ") + (is_bf16 ? "bf16" : "fp32") + " moments " +
               (moments_are_bf16 ? "bf16" : "fp32"));
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const StepCase& c : step_cases) {
@@ -500,7 +500,8 @@ void compare_quantised(Count& count, const Subject& subject, const std::vector<f
   const slow_twin::Moment want = slow_twin::quantise(values, block, codebook);
   std::vector<std::uint8_t> codes(values.size());
   std::vector<float> scale(want.scales.size());
-  subject.quantise(values.data(), elements, block, codebook.data(), codes.data(), scale.data());
+  subject.quantise(Storage::map8, values.data(), elements, block, codebook.data(), codes.data(),
+                   scale.data());
   std::vector<float> scales_want = want.scales;
   count.codes("codes", want.codes, codes);
   count.floats("scale", scales_want, scale);
@@ -546,8 +547,9 @@ Outcome compare_dequantise(const Subject& subject, bool has_negatives, int repet
         std::vector<float> got(want.size());
         const std::int64_t touched =
             std::min(first / size.block, static_cast<std::int64_t>(blocks));
-        subject.dequantise(moment.codes.data() + first, moment.scales.data() + touched,
-                           codebook.data(), first, size.count - first, size.block, got.data());
+        subject.dequantise(Storage::map8, moment.codes.data() + first,
+                           moment.scales.data() + touched, codebook.data(), first,
+                           size.count - first, size.block, got.data());
         count.floats("values", want, got);
       }
   return count.outcome();
@@ -559,22 +561,23 @@ Subject host_subject(Isa isa) {
   Subject subject;
   subject.name = name_of(isa);
   subject.update = [isa](const QuantisedRun& run, const StepScalars& scalars, Profile profile) {
-    return adamw8bit_update(run, scalars, profile, isa);
+    return update_quantised(run, scalars, profile, isa);
   };
   subject.finish = [isa](const QuantisedRun& run, const CutBlock& cut) {
-    adamw8bit_finish(run, cut, isa);
+    finish_cut_block(run, cut, isa);
   };
   subject.update_plain = [isa](const PlainRun& run, const StepScalars& scalars, Profile profile) {
-    adamw_update(run, scalars, profile, isa);
+    update_plain(run, scalars, profile, isa);
   };
-  subject.quantise = [isa](const float* values, std::int64_t count, std::int64_t block,
-                           const float* codebook, std::uint8_t* codes, float* scale) {
-    quantise(values, count, block, codebook, codes, scale, isa);
+  subject.quantise = [isa](Storage storage, const float* values, std::int64_t count,
+                           std::int64_t block, const float* codebook, std::uint8_t* codes,
+                           float* scale) {
+    quantise(storage, values, count, block, codebook, codes, scale, isa);
   };
-  subject.dequantise = [isa](const std::uint8_t* codes, const float* scale, const float* codebook,
-                             std::int64_t first, std::int64_t count, std::int64_t block,
-                             float* values) {
-    dequantise(codes, scale, codebook, first, count, block, values, isa);
+  subject.dequantise = [isa](Storage storage, const std::uint8_t* codes, const float* scale,
+                             const float* codebook, std::int64_t first, std::int64_t count,
+                             std::int64_t block, float* values) {
+    dequantise(storage, codes, scale, codebook, first, count, block, values, isa);
   };
   return subject;
 }

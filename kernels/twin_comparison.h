@@ -8,21 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck::kernels {
 
-// The functions of adamw8bit.h on one build.
+// The functions of adamw.h on one build.
 struct Subject {
   std::string name;
   std::function<std::vector<CutBlock>(const QuantisedRun&, const StepScalars&, Profile)> update;
   std::function<void(const QuantisedRun&, const CutBlock&)> finish;
   std::function<void(const PlainRun&, const StepScalars&, Profile)> update_plain;
-  std::function<void(const float* values, std::int64_t count, std::int64_t block,
+  std::function<void(Storage storage, const float* values, std::int64_t count, std::int64_t block,
                      const float* codebook, std::uint8_t* codes, float* scale)>
       quantise;
-  std::function<void(const std::uint8_t* codes, const float* scale, const float* codebook,
-                     std::int64_t first, std::int64_t count, std::int64_t block, float* values)>
+  std::function<void(Storage storage, const std::uint8_t* codes, const float* scale,
+                     const float* codebook, std::int64_t first, std::int64_t count,
+                     std::int64_t block, float* values)>
       dequantise;
 };
 Subject host_subject(Isa isa);

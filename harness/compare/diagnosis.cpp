@@ -9,7 +9,7 @@
 #include <set>
 
 #include "harness/compare/element.h"
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck {
 namespace {
@@ -254,11 +254,12 @@ std::optional<Quantised> requantise(const LogicalTensor* codes, const LogicalTen
   std::memcpy(scales.data(), scale->bytes.data(), scale->bytes.size());
   std::memcpy(book.data(), codebook->bytes.data(), codebook->bytes.size());
   const kernels::Isa isa = kernels::best_isa();
-  kernels::dequantise(reinterpret_cast<const std::uint8_t*>(codes->bytes.data()), scales.data(),
+  kernels::dequantise(kernels::Storage::map8,
+                      reinterpret_cast<const std::uint8_t*>(codes->bytes.data()), scales.data(),
                       book.data(), 0, count, codes->block, values.data(), isa);
   Quantised again{std::vector<std::uint8_t>(count), std::vector<float>(blocks)};
-  kernels::quantise(values.data(), count, codes->block, book.data(), again.codes.data(),
-                    again.scale.data(), isa);
+  kernels::quantise(kernels::Storage::map8, values.data(), count, codes->block, book.data(),
+                    again.codes.data(), again.scale.data(), isa);
   return again;
 }
 

@@ -9,7 +9,7 @@
 
 #include "harness/compare/element.h"
 #include "harness/compare/state_builder.h"
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/float_bits.h"
 
 namespace resumecheck {
@@ -53,9 +53,9 @@ AssembledState state_at(int step) {
   const std::vector<float> moments = draw(kRows * kColumns);
   std::vector<std::uint8_t> codes(moments.size());
   std::vector<float> scale(kRows);
-  const kernels::Codebook& book = kernels::signed_codebook();
-  kernels::quantise(moments.data(), kRows * kColumns, kBlock, book.data(), codes.data(),
-                    scale.data(), kernels::Isa::baseline);
+  const std::vector<float>& book = kernels::standard_codebook(kernels::Storage::map8, true);
+  kernels::quantise(kernels::Storage::map8, moments.data(), kRows * kColumns, kBlock, book.data(),
+                    codes.data(), scale.data(), kernels::Isa::baseline);
   tensors[kCodes] = tensor_of(Dtype::u8, {kRows, kColumns}, codes, kBlock);
   tensors[kScale] = floats(scale, kBlock);
   tensors[kBook] = floats({book.begin(), book.end()});
@@ -306,9 +306,11 @@ TEST_F(DiagnosisTest, Requantised) {
   std::vector<std::uint8_t> codes(count);
   std::memcpy(scale.data(), want(kScale).bytes.data(), want(kScale).bytes.size());
   std::memcpy(book.data(), want(kBook).bytes.data(), want(kBook).bytes.size());
-  kernels::dequantise(reinterpret_cast<const std::uint8_t*>(want(kCodes).bytes.data()),
+  kernels::dequantise(kernels::Storage::map8,
+                      reinterpret_cast<const std::uint8_t*>(want(kCodes).bytes.data()),
                       scale.data(), book.data(), 0, count, kBlock, values.data(), isa);
-  kernels::quantise(values.data(), count, kBlock, book.data(), codes.data(), scale.data(), isa);
+  kernels::quantise(kernels::Storage::map8, values.data(), count, kBlock, book.data(), codes.data(),
+                    scale.data(), isa);
   std::memcpy(got(kCodes).bytes.data(), codes.data(), codes.size());
   std::memcpy(got(kScale).bytes.data(), scale.data(), 4 * scale.size());
   ASSERT_NE(got(kScale).bytes, want(kScale).bytes)

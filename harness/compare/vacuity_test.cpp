@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/compare/state_builder.h"
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck {
 namespace {
@@ -33,7 +33,7 @@ class Vacuity : public testing::Test {
     AssembledState assembled;
     LogicalState& state = assembled.state;
     const auto amount = static_cast<float>(step);
-    const auto& book = kernels::signed_codebook();
+    const auto& book = kernels::standard_codebook(kernels::Storage::map8, true);
     state.step = step;
     state.tensors[{"w", "param"}] = floats({1, 2, 3, 4 + amount});
     state.tensors[{"w", "moment1.codes"}] =
@@ -105,7 +105,7 @@ TEST_F(Vacuity, EveryMomentZeroByItsScale) {
 }
 
 TEST_F(Vacuity, EveryMomentZeroByItsCodes) {
-  const auto& book = kernels::signed_codebook();
+  const auto& book = kernels::standard_codebook(kernels::Storage::map8, true);
   const auto zero =
       static_cast<std::uint8_t>(std::find(book.begin(), book.end(), 0.F) - book.begin());
   at_save_.state.tensors[{"w", "moment1.codes"}] =

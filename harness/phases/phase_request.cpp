@@ -37,15 +37,18 @@ Json to_json(const Settings& settings, std::uint64_t init_seed) {
           {"init_seed", init_seed},
           {"parameters", parameters},
           {"param_dtype", settings.param_dtype},
+          {"master_dtype", settings.master_dtype},
           {"optimizer",
            {{"name", optimizer.name},
             {"profile", optimizer.profile},
+            {"profile_after_save", optimizer.profile_after_save},
             {"lr", optimizer.lr},
             {"betas", {optimizer.beta1, optimizer.beta2}},
             {"eps", optimizer.eps},
             {"weight_decay", optimizer.weight_decay},
             {"block", optimizer.block},
-            {"min_quantised_elements", optimizer.min_quantised_elements}}},
+            {"min_quantised_elements", optimizer.min_quantised_elements},
+            {"stochastic_rounding", optimizer.stochastic_rounding}}},
           {"gradients", settings.gradients},
           {"save_after", settings.save_after},
           {"train_until", settings.train_until},
@@ -100,9 +103,11 @@ Settings read_settings(const Reader& reader) {
     settings.parameters.emplace_back(name, shape.get<Shape>());
   }
   settings.param_dtype = reader.get<std::string>("param_dtype");
+  settings.master_dtype = reader.get<std::string>("master_dtype");
   const Reader optimizer = reader.object("optimizer");
   settings.optimizer.name = optimizer.get<std::string>("name");
   settings.optimizer.profile = optimizer.get<std::string>("profile");
+  settings.optimizer.profile_after_save = optimizer.get<std::string>("profile_after_save");
   settings.optimizer.lr = optimizer.get<double>("lr");
   const auto betas = optimizer.get<std::vector<double>>("betas");
   if (betas.size() != 2) throw optimizer.wrong("betas", "needs two numbers");
@@ -112,6 +117,7 @@ Settings read_settings(const Reader& reader) {
   settings.optimizer.weight_decay = optimizer.get<double>("weight_decay");
   settings.optimizer.block = optimizer.get<std::int64_t>("block");
   settings.optimizer.min_quantised_elements = optimizer.get<std::int64_t>("min_quantised_elements");
+  settings.optimizer.stochastic_rounding = optimizer.get<bool>("stochastic_rounding");
   settings.gradients = reader.get<std::string>("gradients");
   settings.save_after = reader.get<std::int64_t>("save_after");
   settings.train_until = reader.get<std::int64_t>("train_until");

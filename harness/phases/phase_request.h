@@ -10,7 +10,9 @@
 // {"wrap": "fsdp2"},
 //  "mesh": "dp4", "dims": [["dp", 4]], "device": "cpu", "settings": {"seed": 1, "init_seed": 1,
 //    "parameters": {"ffn.up": [512, 256]}, "param_dtype": "fp32",
-//    "optimizer": {"name": "adamw8bit", "profile": "torchao_eager", "lr": 0.001, "betas": [0.9,
+//    "master_dtype": "", "optimizer": {"name": "adamw8bit", "profile": "torchao_eager",
+//                  "profile_after_save": "", "stochastic_rounding": false, "lr": 0.001, "betas":
+//                  [0.9,
 //    0.999], "eps": 1e-8,
 //                  "weight_decay": 0.01, "block": 256, "min_quantised_elements": 4096},
 //    "gradients": "order_free", "save_after": 3, "train_until": 6, "save_format": "dcp"},

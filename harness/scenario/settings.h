@@ -16,17 +16,20 @@ struct Settings {
   std::vector<std::pair<std::string, Shape>>
       parameters;                    // as written; ordinals follow bytewise FQN order
   std::string param_dtype = "fp32";  // fp32 | bf16
+  std::string master_dtype;  // "" | "fp32": beside bf16 parameters, the copy that is trained
 
   struct Optimizer {
-    std::string name = "adamw8bit";
-    std::string profile = "canonical";  // canonical | torchao_eager
+    std::string name = "adamw8bit";     // adamw8bit | adamw4bit | adamwfp8 | adamw | sgd
+    std::string profile = "canonical";  // canonical | torchao_eager | torchao_compiled
+    std::string profile_after_save;  // "": the same. In both runs, from the step after the save on
     double lr = 1e-3;
     double beta1 = 0.9;
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
-    std::int64_t block = 256;
+    std::int64_t block = 256;  // 128 for adamw4bit unless it is given
     std::int64_t min_quantised_elements = 4096;
+    bool stochastic_rounding = false;  // of bf16 parameters
   } optimizer;
 
   std::string gradients = "order_free";

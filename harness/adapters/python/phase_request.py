@@ -32,12 +32,14 @@ class Fault:
 class Optimizer:
     name: str
     profile: str
+    profile_after_save: str  # "": the same; in both runs, from the step after the save on
     lr: float
     betas: tuple[float, float]
     eps: float
     weight_decay: float
     block: int  # elements
     min_quantised_elements: int
+    stochastic_rounding: bool  # of bf16 parameters
 
     def another(self) -> Optimizer:
         """The same optimizer with other hyperparameters, all of which change the next step."""
@@ -59,6 +61,7 @@ class Settings:
     init_seed: int
     parameters: dict[str, tuple[int, ...]]
     param_dtype: str
+    master_dtype: str  # "" | "fp32"
     optimizer: Optimizer
     gradients: str
     save_after: int
@@ -171,6 +174,7 @@ def _settings(content: dict) -> Settings:
         init_seed=content["init_seed"],
         parameters={name: tuple(shape) for name, shape in content["parameters"].items()},
         param_dtype=content["param_dtype"],
+        master_dtype=content["master_dtype"],
         optimizer=Optimizer(**optimizer),
         gradients=content["gradients"],
         save_after=content["save_after"],

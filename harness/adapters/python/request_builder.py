@@ -8,6 +8,7 @@ SETTINGS = {
     "seed": 1,
     "parameters": {"ffn.up": [7, 4], "norm": [5]},
     "param_dtype": "fp32",
+    "master_dtype": "",
     "optimizer": {
         "name": "sgd",
         "profile": "canonical",
@@ -17,6 +18,8 @@ SETTINGS = {
         "weight_decay": 0.01,
         "block": 256,
         "min_quantised_elements": 4096,
+        "stochastic_rounding": False,
+        "profile_after_save": "",
     },
     "gradients": "order_free",
     "save_after": 3,

@@ -16,14 +16,14 @@ class HostArithmetic final : public Arithmetic {
   std::string name() const override { return kernels::name_of(isa_); }
   std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
                                         const OptimizerStep& step) const override {
-    return kernels::adamw8bit_update(run, step_scalars(step.settings, step.number),
+    return kernels::update_quantised(run, step_scalars(step.settings, step.number),
                                      step.settings.profile, isa_);
   }
   void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const override {
-    kernels::adamw8bit_finish(run, cut, isa_);
+    kernels::finish_cut_block(run, cut, isa_);
   }
   void update(const kernels::PlainRun& run, const OptimizerStep& step) const override {
-    kernels::adamw_update(run, step_scalars(step.settings, step.number), step.settings.profile,
+    kernels::update_plain(run, step_scalars(step.settings, step.number), step.settings.profile,
                           isa_);
   }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 namespace resumecheck {
 

@@ -10,14 +10,14 @@ class DeviceArithmetic final : public Arithmetic {
   std::string name() const override { return "cuda"; }
   std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
                                         const OptimizerStep& step) const override {
-    return kernels::adamw8bit_update_on_device(run, step_scalars(step.settings, step.number),
+    return kernels::update_quantised_on_device(run, step_scalars(step.settings, step.number),
                                                step.settings.profile);
   }
   void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const override {
-    kernels::adamw8bit_finish_on_device(run, cut);
+    kernels::finish_cut_block_on_device(run, cut);
   }
   void update(const kernels::PlainRun& run, const OptimizerStep& step) const override {
-    kernels::adamw_update_on_device(run, step_scalars(step.settings, step.number),
+    kernels::update_plain_on_device(run, step_scalars(step.settings, step.number),
                                     step.settings.profile);
   }
 };

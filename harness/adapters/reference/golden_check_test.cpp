@@ -16,7 +16,7 @@ class ContractedArithmetic final : public Arithmetic {
   std::string name() const override { return "contracted"; }
   std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
                                         const OptimizerStep& step) const override {
-    return kernels::adamw8bit_update_contracted(run, step_scalars(step.settings, step.number),
+    return kernels::update_quantised_contracted(run, step_scalars(step.settings, step.number),
                                                 step.settings.profile);
   }
   void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const override {

@@ -44,7 +44,7 @@ Bytes bf16_bytes_of(const std::vector<float>& values) {
   return bytes_of(halves);
 }
 
-std::vector<float> codebook_of(const kernels::Codebook& codebook) {
+std::vector<float> codebook_of(const std::vector<float>& codebook) {
   return {codebook.begin(), codebook.end()};
 }
 
@@ -131,8 +131,8 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
   moment2_.codes.resize(static_cast<std::size_t>(count_));
   moment1_.scale.resize(static_cast<std::size_t>(scale_box().element_count()));
   moment2_.scale.resize(moment1_.scale.size());
-  moment1_.codebook = codebook_of(kernels::signed_codebook());
-  moment2_.codebook = codebook_of(kernels::unsigned_codebook());
+  moment1_.codebook = codebook_of(kernels::standard_codebook(kernels::Storage::map8, true));
+  moment2_.codebook = codebook_of(kernels::standard_codebook(kernels::Storage::map8, false));
 }
 
 Dtype ParameterShard::param_dtype() const {

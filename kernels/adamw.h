@@ -1,10 +1,9 @@
-// The 8-bit AdamW step in fp32 arithmetic that no device, instruction set or thread count can
-// change. Blocks run over the whole flattened parameter; a rank holds a contiguous run of it, so at
-// most its first and last block are cut by a shard boundary, and those take their absmax from every
-// rank that touches them before they can be quantised.
+// AdamW with moments of few bits, in fp32 arithmetic that no device, instruction set or thread
+// count can change. Blocks run over the whole flattened parameter; a rank holds a contiguous run of
+// it, so at most its first and last block are cut by a shard boundary, and those take their absmax
+// from every rank that touches them before they can be quantised.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,9 +12,13 @@
 
 namespace resumecheck::kernels {
 
-enum class Profile { canonical, torchao_eager };
+enum class Profile { canonical, torchao_eager, torchao_compiled };
 enum class Isa { baseline, avx2, avx512 };
 enum class ParamType { fp32, bf16 };
+
+// What a moment's code stands for: an entry of the "dynamic map" (256 entries, or 16 for 4 bits; a
+// code takes a byte in either), or a float of 1, 4 and 3 bits (e4m3fn).
+enum class Storage { map8, map4, e4m3 };
 
 Isa best_isa();                     // of this machine, read once
 std::vector<Isa> available_isas();  // baseline first
@@ -30,15 +33,23 @@ struct AdamWSettings {
 // torchao_eager multiplies rounded factors and asks the C library's fp32 powf.
 StepScalars step_scalars(const AdamWSettings& settings, std::int64_t step);  // step is 1-based
 
-using Codebook = std::array<float, 256>;
-const Codebook& signed_codebook();    // moment1
-const Codebook& unsigned_codebook();  // moment2
+// Ascending, and what a code is an index of: 256 or 16 entries; signed for moment1, unsigned for
+// moment2. e4m3: the value of each of the 256 codes in the order of codes, the same for both
+// moments, NaN for 0x7f and 0xff; nothing stores it.
+const std::vector<float>& standard_codebook(Storage storage, bool is_signed);
+
+// Codes of 4 bits as checkpoints pack them: the first of a pair is the high nibble. An odd count is
+// filled up with a code 0. unpack throws std::invalid_argument for a count that does not fit.
+std::vector<std::uint8_t> pack_nibbles(const std::uint8_t* codes, std::int64_t count);
+std::vector<std::uint8_t> unpack_nibbles(const std::vector<std::uint8_t>& packed,
+                                         std::int64_t count);
 
 // A rank's contiguous run [first, first + count) of a flattened parameter of `whole` elements. All
 // pointers are to the run's own storage; scale has one entry for each block the run touches, in
 // order.
 struct QuantisedRun {
   std::int64_t first = 0, count = 0, whole = 0, block = 256;
+  Storage storage = Storage::map8;
   ParamType type = ParamType::fp32;
   void* param = nullptr;           // [count], fp32 or bf16 bits
   const void* grad = nullptr;      // [count], the parameters' type
@@ -46,8 +57,13 @@ struct QuantisedRun {
   std::uint8_t* codes2 = nullptr;
   float* scale1 = nullptr;  // [blocks touched]
   float* scale2 = nullptr;
-  const float* codebook1 = nullptr;  // [256] fp32, sorted
+  const float* codebook1 = nullptr;  // [256] or [16] fp32, sorted; null for e4m3
   const float* codebook2 = nullptr;
+  // Parameters of bf16 only, both null otherwise:
+  const std::uint16_t* rounding = nullptr;  // [count]; null: to nearest even. Else stochastic: away
+                                            // from zero iff rounding[i] < the 16 bits cut off
+  float* master = nullptr;  // [count]; where given, the step is computed on it and param is its
+                            // rounding
 };
 std::int64_t first_block(const QuantisedRun& run);
 std::int64_t blocks_touched(const QuantisedRun& run);  // 0 for an empty run
@@ -65,10 +81,10 @@ struct CutBlock {
 
 // Updates every parameter of the run and requantises every whole block. The cut blocks (at most
 // two) are returned.
-std::vector<CutBlock> adamw8bit_update(const QuantisedRun& run, const StepScalars& scalars,
+std::vector<CutBlock> update_quantised(const QuantisedRun& run, const StepScalars& scalars,
                                        Profile profile, Isa isa);
 // Requantises one cut block once absmax1 and absmax2 cover all its ranks.
-void adamw8bit_finish(const QuantisedRun& run, const CutBlock& cut, Isa isa);
+void finish_cut_block(const QuantisedRun& run, const CutBlock& cut, Isa isa);
 
 // The same step with unquantised moments (fp32, or the parameters' type in the torchao profiles).
 struct PlainRun {
@@ -79,17 +95,20 @@ struct PlainRun {
   const void* grad = nullptr;
   void* moment1 = nullptr;
   void* moment2 = nullptr;
+  const std::uint16_t* rounding = nullptr;  // as in QuantisedRun
+  float* master = nullptr;
 };
-void adamw_update(const PlainRun& run, const StepScalars& scalars, Profile profile, Isa isa);
+void update_plain(const PlainRun& run, const StepScalars& scalars, Profile profile, Isa isa);
 
 // values [count] from codes and scales, and back; first/whole/block place the run on the block grid
-// as above.
-void dequantise(const std::uint8_t* codes, const float* scale, const float* codebook,
-                std::int64_t first, std::int64_t count, std::int64_t block, float* values, Isa isa);
+// as above. codebook: null for e4m3.
+void dequantise(Storage storage, const std::uint8_t* codes, const float* scale,
+                const float* codebook, std::int64_t first, std::int64_t count, std::int64_t block,
+                float* values, Isa isa);
 // Blocks of a whole, uncut tensor; the last may be short. absmax by integer maximum of the bits
 // without sign.
-void quantise(const float* values, std::int64_t count, std::int64_t block, const float* codebook,
-              std::uint8_t* codes, float* scale, Isa isa);
+void quantise(Storage storage, const float* values, std::int64_t count, std::int64_t block,
+              const float* codebook, std::uint8_t* codes, float* scale, Isa isa);
 
 // On a CUDA device, through host buffers (copies both ways): equal bits to the host build. In
 // programs that link the target resumecheck_kernels_device; where it was built without CUDA,
@@ -102,14 +121,15 @@ struct DeviceDescription {
   int driver_version = 0, runtime_version = 0;  // as CUDA writes them: 13000 is 13.0
 };
 DeviceDescription describe_device();  // of the current one
-std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_on_device(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile profile);
-void adamw8bit_finish_on_device(const QuantisedRun& run, const CutBlock& cut);
-void adamw_update_on_device(const PlainRun& run, const StepScalars& scalars, Profile profile);
-void dequantise_on_device(const std::uint8_t* codes, const float* scale, const float* codebook,
-                          std::int64_t first, std::int64_t count, std::int64_t block,
-                          float* values);
-void quantise_on_device(const float* values, std::int64_t count, std::int64_t block,
-                        const float* codebook, std::uint8_t* codes, float* scale);
+void finish_cut_block_on_device(const QuantisedRun& run, const CutBlock& cut);
+void update_plain_on_device(const PlainRun& run, const StepScalars& scalars, Profile profile);
+void dequantise_on_device(Storage storage, const std::uint8_t* codes, const float* scale,
+                          const float* codebook, std::int64_t first, std::int64_t count,
+                          std::int64_t block, float* values);
+void quantise_on_device(Storage storage, const float* values, std::int64_t count,
+                        std::int64_t block, const float* codebook, std::uint8_t* codes,
+                        float* scale);
 
 }  // namespace resumecheck::kernels

@@ -65,7 +65,7 @@ struct FusedLerp {
   }
 };
 
-// A profile's arithmetic on the elements; where its scalars come from is in adamw8bit.cpp.
+// A profile's arithmetic on the elements; where its scalars come from is in adamw.cpp.
 using CanonicalArithmetic = FusedLerp;
 using TorchaoEagerArithmetic = FusedLerp;
 

@@ -11,7 +11,7 @@ alignas(64) float shared_words[12 * 1024];  // 48 KiB, what every device gives a
 }  // namespace
 }  // namespace resumecheck::kernels
 
-#include "kernels/adamw8bit.cu"
+#include "kernels/adamw.cu"
 #include "kernels/twin_comparison.h"
 
 namespace resumecheck::kernels {
@@ -21,9 +21,9 @@ cuda_stand_in::Device& stand_in() { return cuda_stand_in::Device::get(); }
 
 Subject device_subject() {
   return {"device",
-          adamw8bit_update_on_device,
-          adamw8bit_finish_on_device,
-          adamw_update_on_device,
+          update_quantised_on_device,
+          finish_cut_block_on_device,
+          update_plain_on_device,
           quantise_on_device,
           dequantise_on_device};
 }
@@ -34,7 +34,7 @@ TEST(DeviceCode, GivesTheSlowTwinsBits) {
     EXPECT_GT(outcome.elements, 0) << outcome.kernel << " compared nothing";
     EXPECT_EQ(outcome.mismatches, 0)
         << outcome.kernel << ": " << outcome.first_mismatch
-        << "\nif the host builds are right, look at what adamw8bit.cu copies, and for a barrier "
+        << "\nif the host builds are right, look at what adamw.cu copies, and for a barrier "
         << "that is missing";
   }
   EXPECT_GT(stand_in().launches, before) << "nothing was launched";
@@ -50,8 +50,8 @@ TEST(DeviceCode, NamesAFailureAndGivesItsMemoryBack) {
     stand_in().allocations_until_failure = allocations;
     std::string said;
     try {
-      quantise_on_device(values.data(), 1000, 256, signed_codebook().data(), codes.data(),
-                         scale.data());
+      quantise_on_device(Storage::map8, values.data(), 1000, 256,
+                         standard_codebook(Storage::map8, true).data(), codes.data(), scale.data());
     } catch (const std::runtime_error& error) {
       said = error.what();
     }
@@ -71,9 +71,9 @@ TEST(DeviceCode, RefusesBlocksThatDoNotFitSharedMemory) {
   run.grad = &value;
   run.codes1 = run.codes2 = &code;
   run.scale1 = run.scale2 = &scale;
-  run.codebook1 = signed_codebook().data();
-  run.codebook2 = unsigned_codebook().data();
-  EXPECT_THROW(adamw8bit_update_on_device(run, step_scalars({}, 1), Profile::canonical),
+  run.codebook1 = standard_codebook(Storage::map8, true).data();
+  run.codebook2 = standard_codebook(Storage::map8, false).data();
+  EXPECT_THROW(update_quantised_on_device(run, step_scalars({}, 1), Profile::canonical),
                std::invalid_argument);
 }
 

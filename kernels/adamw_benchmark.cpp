@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 #include "kernels/philox.h"
 
 namespace resumecheck::kernels {
@@ -63,11 +63,11 @@ void step(benchmark::State& timing, Isa isa) {
   run.codes2 = state.codes2.data();
   run.scale1 = state.scale1.data();
   run.scale2 = state.scale2.data();
-  run.codebook1 = signed_codebook().data();
-  run.codebook2 = unsigned_codebook().data();
+  run.codebook1 = standard_codebook(Storage::map8, true).data();
+  run.codebook2 = standard_codebook(Storage::map8, false).data();
   const AdamWSettings settings;
   std::int64_t t = 0;
-  for (auto _ : timing) adamw8bit_update(run, step_scalars(settings, ++t), settings.profile, isa);
+  for (auto _ : timing) update_quantised(run, step_scalars(settings, ++t), settings.profile, isa);
   count_elements(timing);
 }
 

@@ -1,6 +1,6 @@
 // The host's 8-bit AdamW. A part of a block must not be quantised by what one rank sees of it, nor
 // a whole block be left to the caller: either would still train, to other bits on another mesh.
-#include "kernels/adamw8bit.h"
+#include "kernels/adamw.h"
 
 #include <memory>
 #include <new>
@@ -39,7 +39,7 @@ CutBlock cut_block(const IsaUnit& unit, const QuantisedRun& run, const StepScala
 
 }  // namespace
 
-std::vector<CutBlock> adamw8bit_update_with(const IsaUnit& unit, const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_with(const IsaUnit& unit, const QuantisedRun& run,
                                             const StepScalars& scalars) {
   const GridPlace place = place_on_grid(run);
   std::vector<CutBlock> cuts;
@@ -53,32 +53,32 @@ std::vector<CutBlock> adamw8bit_update_with(const IsaUnit& unit, const Quantised
   return cuts;
 }
 
-std::vector<CutBlock> adamw8bit_update(const QuantisedRun& run, const StepScalars& scalars,
+std::vector<CutBlock> update_quantised(const QuantisedRun& run, const StepScalars& scalars,
                                        Profile /*profile*/, Isa isa) {
-  return adamw8bit_update_with(unit_of(isa), run, scalars);
+  return update_quantised_with(unit_of(isa), run, scalars);
 }
 
-void adamw8bit_finish(const QuantisedRun& run, const CutBlock& cut, Isa isa) {
+void finish_cut_block(const QuantisedRun& run, const CutBlock& cut, Isa isa) {
   const FinishTasks tasks = finish_tasks(run, cut);
   unit_of(isa).quantise_part(tasks.moment1, cut.absmax1);
   unit_of(isa).quantise_part(tasks.moment2, cut.absmax2);
 }
 
-void adamw_update(const PlainRun& run, const StepScalars& scalars, Profile /*profile*/, Isa isa) {
+void update_plain(const PlainRun& run, const StepScalars& scalars, Profile /*profile*/, Isa isa) {
   unit_of(isa).update_plain(task_of(run, scalars));
 }
 
-void dequantise(const std::uint8_t* codes, const float* scale, const float* codebook,
-                std::int64_t first, std::int64_t count, std::int64_t block, float* values,
-                Isa isa) {
+void dequantise(Storage /*storage*/, const std::uint8_t* codes, const float* scale,
+                const float* codebook, std::int64_t first, std::int64_t count, std::int64_t block,
+                float* values, Isa isa) {
   const DequantiseTasks tasks =
       dequantise_tasks(codes, scale, codebook, first, count, block, values);
   unit_of(isa).dequantise_blocks(tasks.head);
   unit_of(isa).dequantise_blocks(tasks.rest);
 }
 
-void quantise(const float* values, std::int64_t count, std::int64_t block, const float* codebook,
-              std::uint8_t* codes, float* scale, Isa isa) {
+void quantise(Storage /*storage*/, const float* values, std::int64_t count, std::int64_t block,
+              const float* codebook, std::uint8_t* codes, float* scale, Isa isa) {
   unit_of(isa).quantise_blocks(quantise_task(values, count, block, codebook, codes, scale));
 }
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "kernels/adamw8bit.h"
-#include "kernels/adamw8bit_phases.h"
+#include "kernels/adamw.h"
+#include "kernels/adamw_phases.h"
 #include "kernels/code_map.h"
 #include "kernels/device_memory.h"
 #include "kernels/run_tasks.h"
@@ -330,7 +330,7 @@ DeviceDescription describe_device() {
   return description;
 }
 
-std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun& run,
+std::vector<CutBlock> update_quantised_on_device(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile /*profile*/) {
   const GridPlace place = place_on_grid(run);
   check_block_fits(run.block);
@@ -343,13 +343,13 @@ std::vector<CutBlock> adamw8bit_update_on_device(const QuantisedRun& run,
   return cuts;
 }
 
-void adamw8bit_finish_on_device(const QuantisedRun& run, const CutBlock& cut) {
+void finish_cut_block_on_device(const QuantisedRun& run, const CutBlock& cut) {
   const FinishTasks tasks = finish_tasks(run, cut);
   quantise_part(tasks.moment1, cut.absmax1);
   quantise_part(tasks.moment2, cut.absmax2);
 }
 
-void adamw_update_on_device(const PlainRun& run, const StepScalars& scalars, Profile /*profile*/) {
+void update_plain_on_device(const PlainRun& run, const StepScalars& scalars, Profile /*profile*/) {
   const PlainTask host = task_of(run, scalars);
   if (host.count == 0) return;
   const std::int64_t bytes = host.count * (host.bf16 ? 2 : 4);
@@ -368,17 +368,18 @@ void adamw_update_on_device(const PlainRun& run, const StepScalars& scalars, Pro
   moment2.copy_to(host.moment2);
 }
 
-void dequantise_on_device(const std::uint8_t* codes, const float* scale, const float* codebook,
-                          std::int64_t first, std::int64_t count, std::int64_t block,
-                          float* values) {
+void dequantise_on_device(Storage /*storage*/, const std::uint8_t* codes, const float* scale,
+                          const float* codebook, std::int64_t first, std::int64_t count,
+                          std::int64_t block, float* values) {
   const DequantiseTasks tasks =
       dequantise_tasks(codes, scale, codebook, first, count, block, values);
   dequantise_blocks(tasks.head);
   dequantise_blocks(tasks.rest);
 }
 
-void quantise_on_device(const float* values, std::int64_t count, std::int64_t block,
-                        const float* codebook, std::uint8_t* codes, float* scale) {
+void quantise_on_device(Storage /*storage*/, const float* values, std::int64_t count,
+                        std::int64_t block, const float* codebook, std::uint8_t* codes,
+                        float* scale) {
   const QuantiseTask task = quantise_task(values, count, block, codebook, codes, scale);
   if (count == 0) return;
   const std::int64_t blocks = launchable(blocks_of(count, block));

@@ -47,7 +47,7 @@ Subject shuffled_subject() {
   Subject subject;
   subject.name = "shuffled";
   subject.update = [](const QuantisedRun& run, const StepScalars& scalars, Profile) {
-    return adamw8bit_update_with(shuffled_unit, run, scalars);
+    return update_quantised_with(shuffled_unit, run, scalars);
   };
   subject.finish = [](const QuantisedRun& run, const CutBlock& cut) {
     const FinishTasks tasks = finish_tasks(run, cut);
@@ -57,13 +57,13 @@ Subject shuffled_subject() {
   subject.update_plain = [](const PlainRun& run, const StepScalars& scalars, Profile) {
     shuffled_unit.update_plain(task_of(run, scalars));
   };
-  subject.quantise = [](const float* values, std::int64_t count, std::int64_t block,
+  subject.quantise = [](Storage, const float* values, std::int64_t count, std::int64_t block,
                         const float* codebook, std::uint8_t* codes, float* scale) {
     shuffled_unit.quantise_blocks(quantise_task(values, count, block, codebook, codes, scale));
   };
-  subject.dequantise = [](const std::uint8_t* codes, const float* scale, const float* codebook,
-                          std::int64_t first, std::int64_t count, std::int64_t block,
-                          float* values) {
+  subject.dequantise = [](Storage, const std::uint8_t* codes, const float* scale,
+                          const float* codebook, std::int64_t first, std::int64_t count,
+                          std::int64_t block, float* values) {
     const DequantiseTasks tasks =
         dequantise_tasks(codes, scale, codebook, first, count, block, values);
     shuffled_unit.dequantise_blocks(tasks.head);
