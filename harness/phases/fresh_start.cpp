@@ -37,8 +37,20 @@ int signal_by_description(const std::string& text) {
   return 0;
 }
 
+// Ranks that have a process on this machine, by the variables of their launcher.
+std::set<int> living_ranks(const Process& process) {
+  std::set<int> ranks;
+  for (const pid_t descendant : process.descendants()) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+      const std::string value = variable_of(descendant, name);
+      if (!value.empty()) ranks.insert(std::atoi(value.c_str()));
+    }
+  }
+  return ranks;
+}
+
 // Why the harness stopped waiting.
-enum class Stop { ended, never_began, time_limit, others_waited };
+enum class Stop { ended, never_began, time_limit, others_waited, launcher_lingers };
 
 class Watch {
  public:
@@ -52,29 +64,32 @@ class Watch {
       if (failed_ && seconds_since(*failed_) > start_.grace) return Stop::others_waited;
       if (began_ && seconds_since(*began_) > request_.limit_seconds) return Stop::time_limit;
       if (!began_ && seconds_since(launched_) > start_.start_limit) return Stop::never_began;
+      if (ranks_are_gone_for(start_.linger_limit)) return Stop::launcher_lingers;
     }
     return Stop::ended;
   }
 
  private:
+  // Looked at a few times in that time, as a look reads all of /proc. Ranks on other machines are
+  // never seen, and so never missed.
+  bool ranks_are_gone_for(double limit) {
+    if (seconds_since(looked_) < limit / 8) return false;
+    looked_ = Clock::now();
+    if (!living_ranks(process_).empty()) {
+      seen_ = looked_;
+      return false;
+    }
+    return seen_ && seconds_since(*seen_) > limit;
+  }
+
   const FreshStart& start_;
   const PhaseRequest& request_;
   Process& process_;
   Clock::time_point launched_ = Clock::now();
+  Clock::time_point looked_ = launched_;
   std::optional<Clock::time_point> began_, failed_;
+  std::optional<Clock::time_point> seen_;  // when a rank of this machine was last seen alive
 };
-
-// Ranks that have a process on this machine, by the variables of their launcher.
-std::set<int> living_ranks(const Process& process) {
-  std::set<int> ranks;
-  for (const pid_t descendant : process.descendants()) {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-      const std::string value = variable_of(descendant, name);
-      if (!value.empty()) ranks.insert(std::atoi(value.c_str()));
-    }
-  }
-  return ranks;
-}
 
 // Launchers hand SIGUSR1 on to their ranks, which then write down where they are.
 void ask_for_stacks(Process& process) {
@@ -173,6 +188,10 @@ PhaseOutcome run_fresh(const FreshStart& start, const PhaseRequest& request) {
   if (!any_progress(request)) {
     if (stop == Stop::never_began) {
       outcome.harness_timeout = true;
+    } else if (stop == Stop::launcher_lingers) {
+      outcome.launch_problem =
+          fmt::format("every rank was gone before it began, and {} still waited for them{}",
+                      start.launcher.name(), why_it_ended(output));
     } else {
       outcome.launch_problem = fmt::format("{} {} before any rank began{}", start.launcher.name(),
                                            to_text(end), why_it_ended(output));

@@ -17,6 +17,9 @@ struct FreshStart {
   std::vector<std::string> program;  // the request file is its last argument
   double start_limit = 300;          // seconds until the first rank announces a phase
   double grace = 3;                  // seconds the others have once a rank has failed
+  // Seconds a launcher has to end once none of its ranks is left: Open MPI can wait for ever for
+  // one that died while it was being started.
+  double linger_limit = 10;
 };
 
 // The request's own limit counts from the first announcement. Throws Interrupted.

@@ -13,6 +13,13 @@ namespace {
 using How = RankEnd::How;
 using testing::HasSubstr;
 
+constexpr const char* kLauncher =
+    RESUMECHECK_SOURCE_DIR "/harness/phases/testdata/launch.sh -n {n}";
+// Goes on when all of its ranks are gone.
+constexpr const char* kLingering =
+    "sh -c '" RESUMECHECK_SOURCE_DIR
+    "/harness/phases/testdata/launch.sh -n {n} \"$@\"; exec sleep 1000' sh";
+
 // Each rank runs the script with `records` and `rank` set.
 class FreshStartTest : public testing::Test {
  protected:
@@ -34,14 +41,17 @@ class FreshStartTest : public testing::Test {
                                 "\"traceback\":\"\"},\"seconds\":1,\"notes\":[]}' "
                                 ">$records/exit_rank$rank.json; }; ";
     FreshStart start;
-    start.launcher = Launcher(RESUMECHECK_SOURCE_DIR "/harness/phases/testdata/launch.sh -n {n}");
+    start.launcher = Launcher(launcher_);
     start.program = {"sh", "-c", prelude + script};
     start.start_limit = 0.5;
     start.grace = 0.2;
+    start.linger_limit = linger_limit_;
     return run_fresh(start, request);
   }
 
   TemporaryFolder folder_;
+  std::string launcher_ = kLauncher;
+  double linger_limit_ = 10;
 };
 
 TEST_F(FreshStartTest, RanksThatSaySoEndedWell) {
@@ -81,6 +91,21 @@ TEST_F(FreshStartTest, HangIsTheSubjectsOnceARankHasBegun) {
 
 TEST_F(FreshStartTest, RanksThatNeverBeginAreTheHarnesssTimeout) {
   EXPECT_TRUE(run("sleep 1000").harness_timeout);
+}
+
+TEST_F(FreshStartTest, LauncherThatOutlivesItsRanksIsEnded) {
+  launcher_ = kLingering;
+  linger_limit_ = 0.1;
+  EXPECT_THAT(run("sleep 0.1").launch_problem, HasSubstr("every rank was gone before it began"));
+}
+
+TEST_F(FreshStartTest, RankThatDiesUnderALingeringLauncherIsTheSubjects) {
+  launcher_ = kLingering;
+  linger_limit_ = 0.1;
+  const PhaseOutcome outcome = run("begin load; sleep 0.1; kill -9 $$");
+  EXPECT_EQ(outcome.launch_problem, "");
+  EXPECT_FALSE(outcome.ok());
+  EXPECT_LT(outcome.seconds, 30);
 }
 
 TEST_F(FreshStartTest, ProgramThatCannotStartIsALaunchProblem) {
