@@ -132,26 +132,21 @@ class Verbs:
 
 
 def bind(run: Adapter, scenario: ModuleType | None) -> Verbs:
-    check_overrides(scenario)
     return Verbs(**{name: _verb(run, scenario, name) for name in OVERRIDABLE})
 
 
-def check_overrides(scenario: ModuleType | None) -> None:
+def check_overrides(scenario: ModuleType) -> None:
     """A misspelt verb would be no verb, and the scenario green without its own code."""
-    if scenario is None:
-        return
     for name, value in vars(scenario).items():
         if name in OVERRIDABLE or not inspect.isfunction(value):
             continue
         if next(iter(inspect.signature(value).parameters), None) == "original":
             raise NameError(
-                f"{scenario.__file__}: {name} takes `original`, but is no verb; "
-                f"verbs are {', '.join(OVERRIDABLE)}"
+                f"{name} takes `original`, but is no verb; verbs are {', '.join(OVERRIDABLE)}"
             )
     if not any(hasattr(scenario, name) for name in OVERRIDABLE):
         raise NameError(
-            f"{scenario.__file__}: overrides none of {', '.join(OVERRIDABLE)}; "
-            "a scenario without code is a .toml file"
+            f"overrides none of {', '.join(OVERRIDABLE)}; a scenario without code is a .toml file"
         )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from harness.adapters.python.adapter import Adapter, Place, bind, rank_state
+from harness.adapters.python.adapter import Adapter, Place, bind, check_overrides, rank_state
 from harness.adapters.python.phase_request import PhaseRequest
 from harness.adapters.python.state_file import write_rank_state, write_whole
 
@@ -28,6 +28,10 @@ UNSUPPORTED = "Unsupported"  # exception.type of a record that asks for SKIP(mes
 
 class RaisedOnPurpose(RuntimeError):
     """The raise_exception fault."""
+
+
+class ScenarioError(Exception):
+    """A scenario's own code that cannot be run: the author's mistake, not the framework's."""
 
 
 class Progress:
@@ -120,8 +124,22 @@ def _scenario(file: Path | None) -> ModuleType | None:
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+        check_overrides(module)
+    except Exception as problem:
+        place = f"{file}:{line}" if (line := _line_of(problem, file)) else f"{file}"
+        what = problem.msg if isinstance(problem, SyntaxError) else str(problem)
+        raise ScenarioError(f"{place}: {type(problem).__name__}: {what}") from problem
     return module
+
+
+def _line_of(problem: Exception, file: Path) -> int | None:
+    """Where in the file it went wrong, however deep below that it was raised."""
+    if isinstance(problem, SyntaxError) and problem.filename == str(file):
+        return problem.lineno
+    frames = traceback.extract_tb(problem.__traceback__)
+    return next((f.lineno for f in reversed(frames) if f.filename == str(file)), None)
 
 
 def _described(problem: BaseException) -> dict[str, str]:

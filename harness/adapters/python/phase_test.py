@@ -171,11 +171,27 @@ def test_code_of_a_scenario_that_would_never_be_called_is_an_error(tmp_path, cod
     assert words in (record["exception"] or {"message": "it ran"})["message"]
 
 
-def test_a_scenario_that_cannot_be_run_is_recorded(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("import json\n\ndef step(:\n", ":3: SyntaxError: "),
+        ("import json\nimport no_such_module\n", ":2: ModuleNotFoundError: No module named"),
+        ("def f():\n    raise ValueError('no')\n\n\nf()\n", ":2: ValueError: no"),
+    ],
+)
+def test_a_scenario_that_cannot_be_run_names_the_line_before_anything_is_built(
+    tmp_path, code, place
+):
+    class NeverBuilt(PlainPython):
+        def build(self):
+            raise AssertionError("it was built")
+
     scenario = tmp_path / "scenario.py"
-    scenario.write_text("def step(:\n")
-    (record,) = run(tmp_path / "save", scenario_file=str(scenario))
-    assert record["exception"]["type"] == "SyntaxError"
+    scenario.write_text(code)
+    (record,) = run(tmp_path / "save", NeverBuilt, scenario_file=str(scenario))
+    assert record["exception"]["type"] == "ScenarioError"
+    assert f"{scenario}{place}" in record["exception"]["message"]
+    assert (record["phase"], record["step"]) == ("save_run step 0", 0)
 
 
 @pytest.mark.parametrize(

@@ -1,52 +1,57 @@
-"""torchao's 8-bit AdamW under FSDP2, on CPU ranks through gloo or on GPUs through NCCL, eager.
+"""torchao's low-bit AdamW under FSDP2, on CPU ranks through gloo or on GPUs through NCCL, eager or
+compiled as the profile says.
 
 What torchao keeps of a parameter is decided by each rank's own shard (its size, its block grid),
-so the state is told as found on this rank and never normalised. A DTensor carries two dtypes, its
-own and its spec's; a load can leave them different (pytorch/ao#3314), which no value shows, so
-both are noted after a load.
+so the state is told as found on this rank (torchao_state.py). Whether a step is compiled must be
+decided at run time: a variable read at import would decide it for every phase of a rank server.
 """
 
 from __future__ import annotations
 
-import ctypes
 import datetime
-import math
+import inspect
+import os
+import shutil
 from pathlib import Path
 
 from harness.adapters.python.adapter import Adapter, set_before_import
 from harness.adapters.python.phase_request import Optimizer, PhaseRequest
-from harness.adapters.python.state_file import Piece, whole
+from harness.adapters.python.state_file import Piece
+from harness.adapters.python.torchao_settings import (
+    CLASS_OF,
+    OPTIONS_OF,
+    is_compiled,
+    why_not,
+    wrap_of,
+)
 
 VARIABLES = set_before_import(
     {
-        "TORCHDYNAMO_DISABLE": "1",  # the optimizer's step stays eager
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else importing it starts processes and a thread
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else compiling starts processes and a thread
         "MKL_CBWR": "AVX2",  # else MKL's square root depends on the machine
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
 )
+os.environ.pop("TORCHDYNAMO_DISABLE", None)  # of the user's shell: it would outlast the import
 
 import torch  # noqa: E402
+import torch._dynamo  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-import torch.distributed.checkpoint as dcp  # noqa: E402
 import torchao.optim  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.distributed.checkpoint import state_dict as dcp_state  # noqa: E402
+from torch.distributed import fsdp  # noqa: E402
+from torch.distributed.checkpoint.state_dict import StateDictOptions  # noqa: E402
 from torch.distributed.device_mesh import DeviceMesh  # noqa: E402
-from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
-from torch.distributed.tensor._utils import (  # noqa: E402
-    compute_local_shape_and_global_offset,
-)
+
+from harness.adapters.python import torchao_checkpoint, torchao_state  # noqa: E402
 
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
 
 PARAM_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-NAME_OF = {torch.float32: "F32", torch.bfloat16: "BF16", torch.uint8: "U8", torch.int64: "I64"}
-PART_OF = {"exp_avg": "moment1", "exp_avg_sq": "moment2"}
 COLLECTIVE_LIMIT = datetime.timedelta(seconds=600)  # beyond any phase's own limit
 
 
@@ -58,15 +63,9 @@ class Torchao(Adapter):
 
     @classmethod
     def supports(cls, request: PhaseRequest) -> str | None:
-        settings = request.settings
-        if settings.optimizer.name != "adamw8bit":
-            return f"torchao adapter: no optimizer {settings.optimizer.name} yet"
-        if settings.optimizer.block != 256 or settings.optimizer.min_quantised_elements != 4096:
-            return "torchao quantises in blocks of 256 from 4096 elements on; neither can be set"
-        if request.options.get("wrap", "fsdp2") == "none" and request.world > 1:
-            return "wrap = none is for one rank: plain tensors have no shards"
-        if settings.save_format != "dcp" and request.mesh != request.save_mesh:
-            return f"{settings.save_format} checkpoints load on the mesh that saved them only"
+        reason = why_not(request) or _lacking(request, cls.versions())
+        if reason:
+            return reason
         if request.device == "cuda" and torch.cuda.device_count() < request.world:
             return f"{request.world} ranks need as many GPUs; {torch.cuda.device_count()} found"
         return None
@@ -85,52 +84,70 @@ class Torchao(Adapter):
             timeout=COLLECTIVE_LIMIT,
         )
         self.mesh = self._device_mesh()
-        self.model, self.optimizer = self._fresh(self.settings.init_seed, self.first_optimizer)
+        # Whatever is compiled is compiled by this phase: a cache that outlives it could be stale.
+        self.compile_cache = self.request.records / f"compiled_rank{place.rank}"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.compile_cache)
+        self._choose_compiled(1 if self.request.saves else self.settings.save_after + 1)
+        self.draws = self.settings.optimizer.stochastic_rounding
+        torch.manual_seed(self.settings.init_seed)
+        self.model, self.optimizer = self.fresh(self.settings.init_seed, self.first_optimizer)
 
     def step(self, number: int) -> None:
         self._step(self.model, self.optimizer, number)
 
     def save(self, folder: Path) -> None:
-        if self.settings.save_format == "dcp":
-            dcp.save(self._state_dicts(), checkpoint_id=folder)
-        elif self.settings.save_format == "torch_save":
-            torch.save(_own_state_dicts(self.model, self.optimizer), self._rank_file(folder))
-        else:
-            _own_state_dicts(self.model, self.optimizer)
+        torchao_checkpoint.save(self, folder)
 
     def load(self, folder: Path) -> None:
-        if self.settings.save_format == "dcp":
-            state = self._state_dicts()
-            dcp.load(state, checkpoint_id=folder)
-            dcp_state.set_model_state_dict(self.model, state["model"])
-            dcp_state.set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"])
-        else:
-            state = (
-                torch.load(self._rank_file(folder))
-                if self.settings.save_format == "torch_save"
-                else self._trained_in_memory()
-            )
-            self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-        self._note_dtypes()
+        torchao_checkpoint.load(self, folder)
+        for name, parameter in self.model.named_parameters():
+            state = self.optimizer.state.get(parameter, {})
+            self.notes += torchao_state.notes_of(name, parameter, state)
 
     def state(self) -> tuple[list[Piece], dict[str, bool | int | float | str]]:
         pieces = []
         for name, parameter in self.model.named_parameters():
-            pieces += self._sharded(name, "param", parameter.detach(), parameter)
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                if key in PART_OF:
-                    pieces += self._moment(name, PART_OF[key], value, parameter)
-                else:
-                    local = _local(value)
-                    pieces.append(
-                        whole(name, key, NAME_OF[local.dtype], local.shape, _bytes(local))
-                    )
+            state = self.optimizer.state.get(parameter, {})
+            pieces += torchao_state.pieces_of(name, parameter, state)
         groups = self.optimizer.param_groups
-        return pieces, {f"lr/{i}": float(group["lr"]) for i, group in enumerate(groups)}
+        values = {f"lr/{i}": float(group["lr"]) for i, group in enumerate(groups)}
+        if self.draws:
+            values[f"rng/rank{self.place.rank}"] = torchao_state.generator_digest()
+        return pieces, values
 
     def close(self) -> None:
         dist.destroy_process_group()
+        shutil.rmtree(self.compile_cache, ignore_errors=True)
+
+    def fresh(self, seed: int, given: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """A model with its optimizer, which is given the parameters in declared order: modules
+        order them by submodule, and where rounding is stochastic the order decides who draws."""
+        settings = self.settings
+        model = nn.Module()
+        for name, shape in settings.parameters.items():
+            values = settings.initial_values(name, range(shape[0]), seed)
+            _register(model, name, nn.Parameter(self._tensor(values, shape)))
+        self._wrap(model)
+        parameters = dict(model.named_parameters())
+        options = {} if given.name == "adamw" else {"block_size": given.block}
+        optimizer = getattr(torchao.optim, CLASS_OF[given.name])(
+            [parameters[name] for name in settings.parameters],
+            lr=given.lr,
+            betas=given.betas,
+            eps=given.eps,
+            weight_decay=given.weight_decay,
+            bf16_stochastic_round=given.stochastic_rounding,
+            **options,
+        )
+        return model, optimizer
+
+    def trained_in_memory(self) -> dict[str, object]:
+        """The run to save_after once more in this process: its state dicts, still its own."""
+        torch.manual_seed(self.settings.seed)
+        model, optimizer = self.fresh(self.settings.seed, self.settings.optimizer)
+        for number in range(1, self.settings.save_after + 1):
+            self._step(model, optimizer, number)
+        return torchao_checkpoint.own_state_dicts(model, optimizer, self.draws)
 
     def _device_mesh(self) -> DeviceMesh:
         """dp4 is one dim of shards; rep2dp2 is FSDP2's hybrid: replicas of shards."""
@@ -143,105 +160,64 @@ class Torchao(Adapter):
             names = ["rep", "dp"]
         return DeviceMesh(self.device.type, ranks.contiguous(), mesh_dim_names=tuple(names))
 
-    def _fresh(self, seed: int, given: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
-        settings = self.settings
-        model = nn.Module()
-        for name, shape in settings.parameters.items():
-            values = settings.initial_values(name, range(shape[0]), seed)
-            _register(model, name, nn.Parameter(self._tensor(values, shape)))
-        if self.request.options.get("wrap", "fsdp2") == "fsdp2":
-            fully_shard(model, mesh=self.mesh)
-        optimizer = torchao.optim.AdamW8bit(
-            model.parameters(),
-            lr=given.lr,
-            betas=given.betas,
-            eps=given.eps,
-            weight_decay=given.weight_decay,
-        )
-        return model, optimizer
+    def _wrap(self, model: nn.Module) -> None:
+        wrap = wrap_of(self.request)
+        if wrap == "fsdp2":
+            fsdp.fully_shard(model, mesh=self.mesh)
+        elif wrap == "fsdp2_matrices":
+            plain = {parameter for parameter in model.parameters() if parameter.dim() < 2}
+            fsdp.fully_shard(model, mesh=self.mesh, ignored_params=plain)
+        elif wrap == "fsdp2_cpu_offload":
+            policy = fsdp.CPUOffloadPolicy(pin_memory=False)
+            fsdp.fully_shard(model, mesh=self.mesh, offload_policy=policy)
 
     def _step(self, model: nn.Module, optimizer: torch.optim.Optimizer, number: int) -> None:
+        self._choose_compiled(number)
         for name, parameter in model.named_parameters():
-            rows = self.rows(name)
+            is_shard = isinstance(parameter, DTensor)
+            rows = self.rows(name) if is_shard else range(parameter.shape[0])
             local = self._tensor(
                 self.settings.gradient(name, rows, number), (len(rows), *parameter.shape[1:])
             )
             parameter.grad = _like(parameter, local)
         optimizer.step()
 
+    def _choose_compiled(self, step: int) -> None:
+        torch._dynamo.config.disable = not is_compiled(self.settings, step)
+
     def _tensor(self, values, shape: tuple[int, ...]) -> torch.Tensor:
         """Grid values as a tensor of the parameters' dtype, rounded to nearest even."""
         tensor = torch.frombuffer(values, dtype=torch.float32) if len(values) else torch.empty(0)
         return tensor.reshape(shape).to(self.device, PARAM_DTYPES[self.settings.param_dtype])
 
-    def _state_dicts(self) -> dict[str, dict]:
-        return {
-            "model": dcp_state.get_model_state_dict(self.model),
-            "optimizer": dcp_state.get_optimizer_state_dict(self.model, self.optimizer),
-        }
-
-    def _trained_in_memory(self) -> dict[str, dict]:
-        """The run to save_after once more in this process: its state dicts, still its own."""
-        model, optimizer = self._fresh(self.settings.seed, self.settings.optimizer)
-        for number in range(1, self.settings.save_after + 1):
-            self._step(model, optimizer, number)
-        return _own_state_dicts(model, optimizer)
-
-    def _rank_file(self, folder: Path) -> Path:
-        return folder / f"rank{self.place.rank}.pt"
-
-    def _note_dtypes(self) -> None:
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                if key in PART_OF and isinstance(value, DTensor):
-                    self.notes.append(
-                        f"{PART_OF[key]} of {name}: DTensor dtype {value.dtype}, "
-                        f"spec dtype {value._spec.tensor_meta.dtype}"
-                    )
-
-    def _moment(self, name: str, part: str, value, parameter) -> list[Piece]:
-        """Quantised or plain, as this rank's shard has it."""
-        local = _local(value)
-        if not hasattr(local, "codes"):
-            return self._sharded(name, f"{part}.values", value, parameter)
-        block = local.block_size
-        offset = _offsets(parameter)[0] * math.prod(parameter.shape[1:])  # elements
-        if offset % block:
-            self.notes.append(f"{part} of {name}: the shard starts inside a block of {block}")
-        blocks = -(-parameter.numel() // block)
-        scale, codebook = local.scale, local.qmap
-        return [
-            *self._sharded(name, f"{part}.codes", local.codes, parameter, block),
-            Piece(
-                name,
-                f"{part}.scale",
-                NAME_OF[scale.dtype],
-                (blocks,),
-                (offset // block,),
-                tuple(scale.shape),
-                _bytes(scale),
-                block,
-            ),
-            whole(
-                name, f"{part}.codebook", NAME_OF[codebook.dtype], codebook.shape, _bytes(codebook)
-            ),
-        ]
-
-    def _sharded(self, name: str, part: str, value, parameter, block: int = 0) -> list[Piece]:
-        """One box of a tensor that is cut as the parameter is; none where the shard is empty."""
-        local = _local(value)
-        if local.numel() == 0:
-            return []
-        shape, offsets = tuple(parameter.shape), _offsets(parameter)
-        dtype = NAME_OF[local.dtype]
-        return [Piece(name, part, dtype, shape, offsets, tuple(local.shape), _bytes(local), block)]
-
 
 ADAPTER = Torchao
 
 
-def _own_state_dicts(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, dict]:
-    return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+def _lacking(request: PhaseRequest, versions: dict[str, str]) -> str | None:
+    """What the installed versions have no name for."""
+    settings = request.settings
+    wanted = CLASS_OF[settings.optimizer.name]
+    if not hasattr(torchao.optim, wanted):
+        return f"torchao {versions['torchao']} has no {wanted}"
+    parameters = inspect.signature(getattr(torchao.optim, wanted)).parameters
+    if settings.optimizer.stochastic_rounding and "bf16_stochastic_round" not in parameters:
+        return f"torchao {versions['torchao']}: {wanted} has no bf16_stochastic_round"
+    for option in OPTIONS_OF.get(settings.save_format, {}):
+        if option not in inspect.signature(StateDictOptions).parameters:
+            return f"torch {versions['torch']}: StateDictOptions has no {option}"
+    wrap = wrap_of(request)
+    if wrap != "none" and not hasattr(fsdp, "fully_shard"):
+        return f"torch {versions['torch']} has no torch.distributed.fsdp.fully_shard"
+    if wrap == "fsdp2_matrices" and not _takes_ignored_parameters():
+        return f"torch {versions['torch']}: fully_shard has no ignored_params"
+    if wrap == "fsdp2_cpu_offload" and not hasattr(fsdp, "CPUOffloadPolicy"):
+        return f"torch {versions['torch']} has no torch.distributed.fsdp.CPUOffloadPolicy"
+    return None
+
+
+def _takes_ignored_parameters() -> bool:
+    return "ignored_params" in inspect.signature(fsdp.fully_shard).parameters
 
 
 def _register(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
@@ -254,20 +230,11 @@ def _register(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
     model.register_parameter(leaf, parameter)
 
 
-def _offsets(parameter) -> tuple[int, ...]:
-    if not isinstance(parameter, DTensor):
-        return (0,) * parameter.dim()
-    _, offsets = compute_local_shape_and_global_offset(
-        parameter.shape, parameter.device_mesh, parameter.placements
-    )
-    return tuple(offsets)
-
-
-def _like(parameter, local: torch.Tensor) -> torch.Tensor:
-    """This rank's shard as a tensor distributed as the parameter is."""
+def _like(parameter: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+    """This rank's shard as a tensor distributed as the parameter is, and where it is."""
     if not isinstance(parameter, DTensor):
         return local
-    return DTensor.from_local(
+    gradient = DTensor.from_local(
         local,
         parameter.device_mesh,
         parameter.placements,
@@ -275,12 +242,4 @@ def _like(parameter, local: torch.Tensor) -> torch.Tensor:
         shape=parameter.shape,
         stride=parameter.stride(),
     )
-
-
-def _local(value) -> torch.Tensor:
-    return value.to_local() if isinstance(value, DTensor) else value
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    tensor = tensor.detach().contiguous().cpu()
-    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    return gradient.to(parameter.device)
