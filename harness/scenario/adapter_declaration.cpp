@@ -1,6 +1,7 @@
 // What each adapter can do, known without starting it: a scenario that asks for more must fail when
 // it is read, on the author's machine, and not after a launch on a cluster. An adapter that grows a
 // capability says so here.
+#include "harness/scenario/names.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/scenario/one_line.h"
 #include "harness/scenario/scenario.h"
@@ -9,26 +10,30 @@
 namespace resumecheck {
 namespace {
 
-const std::vector<std::string> quantised_parts = {"param",
-                                                  "moment1.codes",
-                                                  "moment1.scale",
-                                                  "moment1.codebook",
-                                                  "moment1.values",
-                                                  "moment2.codes",
-                                                  "moment2.scale",
-                                                  "moment2.codebook",
-                                                  "moment2.values",
-                                                  "step",
-                                                  "lr"};
+const Names low_bit_optimizers = {"adamw8bit", "adamw4bit", "adamwfp8", "adamw"};
+
+const Names quantised_parts = {"param",
+                               "moment1.codes",
+                               "moment1.scale",
+                               "moment1.codebook",
+                               "moment1.values",
+                               "moment2.codes",
+                               "moment2.scale",
+                               "moment2.codebook",
+                               "moment2.values",
+                               "step",
+                               "lr",
+                               "rng"};
 
 AdapterDeclaration reference() {
   AdapterDeclaration adapter;
   adapter.name = "reference";
   adapter.native = true;
-  adapter.save_formats = {"native"};
+  adapter.save_formats = {"native", "state_dict"};
   adapter.parts = quantised_parts;
+  adapter.parts.emplace_back("master");
   adapter.mesh_dims = {"rep", "dp"};
-  adapter.optimizers = {"adamw8bit"};
+  adapter.optimizers = low_bit_optimizers;
   adapter.defects = {"cast_moments_to_param_dtype",
                      "scale_through_bf16",
                      "swap_two_shards",
@@ -42,11 +47,13 @@ AdapterDeclaration torchao() {
   AdapterDeclaration adapter;
   adapter.name = "torchao";
   adapter.package = "torchao";
-  adapter.options = {{"wrap", {"fsdp2", "none"}}};
-  adapter.save_formats = {"dcp", "torch_save", "state_dict"};
+  adapter.options = {{"wrap", {"fsdp2", "none", "fsdp2_matrices", "fsdp2_cpu_offload"}}};
+  adapter.compiles = true;
+  adapter.save_formats = {"dcp",  "dcp_flattened", "dcp_cpu_offload",
+                          "full", "torch_save",    "state_dict"};
   adapter.parts = quantised_parts;
   adapter.mesh_dims = {"rep", "dp"};
-  adapter.optimizers = {"adamw8bit"};
+  adapter.optimizers = low_bit_optimizers;
   return adapter;
 }
 
@@ -76,6 +83,16 @@ const AdapterDeclaration& adapter_declaration(std::string_view name) {
   }
   throw Error(Error::Kind::usage, {}, "unknown adapter '" + one_line(name) + "'",
               did_you_mean(name, names));
+}
+
+const Names& optimizer_names() {
+  static const Names names = {"adamw8bit", "adamw4bit", "adamwfp8", "adamw", "sgd"};
+  return names;
+}
+
+const Names& profile_names() {
+  static const Names names = {"canonical", "torchao_eager", "torchao_compiled"};
+  return names;
 }
 
 const std::vector<std::string>& rank_fault_names() {

@@ -125,6 +125,18 @@ void add_cases(const std::shared_ptr<const Scenario>& scenario, const std::strin
   }
 }
 
+// "" where the adapter has no such option.
+std::string wrap_of(const Case& c) {
+  const auto options = c.scenario->adapter_options.find(c.adapter);
+  if (options != c.scenario->adapter_options.end()) {
+    const auto chosen = options->second.find("wrap");
+    if (chosen != options->second.end()) return to_text(chosen->second);
+  }
+  const auto& declared = adapter_declaration(c.adapter).options;
+  const auto known = declared.find("wrap");
+  return known == declared.end() || known->second.empty() ? std::string() : known->second.front();
+}
+
 }  // namespace
 
 std::string Case::name() const { return scenario->name + brackets(*this); }
@@ -174,8 +186,16 @@ std::string Case::save_key() const {
 
 Facts Case::facts() const {
   Facts facts;
-  facts.words = {
-      {"adapter", adapter}, {"device", device}, {"from", from.text()}, {"onto", onto.text()}};
+  const Settings used = settings();
+  facts.words = {{"adapter", adapter},
+                 {"device", device},
+                 {"from", from.text()},
+                 {"onto", onto.text()},
+                 {"optimizer", used.optimizer.name},
+                 {"param_dtype", used.param_dtype},
+                 {"save_format", used.save_format},
+                 {"profile", used.optimizer.profile},
+                 {"wrap", wrap_of(*this)}};
   const auto add = [&](const std::string& side, const std::optional<Environment>& environment) {
     if (!environment) return;
     for (const auto& [package, version] : environment->packages) {

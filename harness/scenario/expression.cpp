@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/scenario/mesh.h"
+#include "harness/scenario/names.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/scenario/one_line.h"
 #include "harness/scenario/scenario.h"
@@ -13,14 +14,30 @@
 namespace resumecheck {
 namespace {
 
-const std::vector<std::string> known_words = {"adapter", "device", "from", "onto"};
+const Names known_words = {"adapter",     "device",      "from",    "onto", "optimizer",
+                           "param_dtype", "save_format", "profile", "wrap"};
 constexpr int deepest_nesting = 64;
 
-bool is_word(const std::string& name) {
-  for (const std::string& word : known_words) {
-    if (name == word) return true;
+bool is_word(const std::string& name) { return contains(known_words, name); }
+
+// Of any adapter; nothing where a mesh is meant.
+Names values_of(const std::string& word) {
+  if (word == "device") return {"cpu", "cuda"};
+  if (word == "optimizer") return optimizer_names();
+  if (word == "param_dtype") return {"fp32", "bf16"};
+  if (word == "profile") return profile_names();
+  Names names;
+  for (const AdapterDeclaration& adapter : adapter_declarations()) {
+    if (word == "adapter") {
+      names.push_back(adapter.name);
+    } else if (word == "save_format") {
+      names.insert(names.end(), adapter.save_formats.begin(), adapter.save_formats.end());
+    } else if (const auto wrap = adapter.options.find("wrap");
+               word == "wrap" && wrap != adapter.options.end()) {
+      names.insert(names.end(), wrap->second.begin(), wrap->second.end());
+    }
   }
-  return false;
+  return names;
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -213,23 +230,22 @@ class Evaluation {
   // A misspelt adapter or mesh would make the comparison false for ever, without a sign.
   void check_value(const std::string& word, const Token& value) {
     if (facts_ != nullptr) return;
-    if (word == "adapter") {
-      std::vector<std::string> names;
-      for (const AdapterDeclaration& adapter : adapter_declarations()) {
-        if (adapter.name == value.text) return;
-        names.push_back(adapter.name);
-      }
-      refuse(value, "no adapter is called '" + value.text + "'", did_you_mean(value.text, names));
-    }
-    if (word == "device" && value.text != "cpu" && value.text != "cuda") {
-      refuse(value, "no device is called '" + value.text + "'", "known: cpu, cuda");
-    }
     if (word == "from" || word == "onto") {
-      try {
-        Mesh::parse(value.text);
-      } catch (const Error& error) {
-        refuse(value, error.where() + ": " + error.problem(), error.cure());
-      }
+      check_mesh(value);
+      return;
+    }
+    const Names known = values_of(word);
+    const bool none = word == "wrap" && value.text.empty();  // of adapters that have no such option
+    if (none || contains(known, value.text)) return;
+    refuse(value, "no " + word + " is called '" + value.text + "'",
+           word == "device" ? "known: " + joined(known) : did_you_mean(value.text, known));
+  }
+
+  void check_mesh(const Token& value) {
+    try {
+      Mesh::parse(value.text);
+    } catch (const Error& error) {
+      refuse(value, error.where() + ": " + error.problem(), error.cure());
     }
   }
 
@@ -284,8 +300,8 @@ class Evaluation {
       cure = "did you mean '" + *word + "' for '" + name.text + "'?";
     }
     refuse(text,
-           "'" + text.text + "' is no version, and '" + name.text +
-               "' is none of adapter, device, from, onto",
+           "'" + text.text + "' is no version, and '" + name.text + "' is none of " +
+               joined(known_words),
            cure);
   }
 

@@ -13,7 +13,8 @@ namespace resumecheck {
 // bare package name means load. Absent names that are packages are false in any comparison; an
 // unknown name that can be no package is an error.
 struct Facts {
-  std::map<std::string, std::string> words;  // adapter, device, from, onto
+  std::map<std::string, std::string> words;  // adapter, device, from, onto, optimizer,
+                                             // param_dtype, save_format, profile, wrap
   std::map<std::string, std::string>
       versions;  // "save.torch" -> "2.8.0", "load.torchao" -> "0.12.0"
 };

@@ -30,6 +30,32 @@ TEST(Expression, ComparesWords) {
   EXPECT_TRUE(holds("device == 'cpu' and from == 'dp2'"));
 }
 
+TEST(Expression, WordsNameWhatAVariantChooses) {
+  Facts known = facts();
+  known.words.insert({{"optimizer", "adamw4bit"},
+                      {"param_dtype", "bf16"},
+                      {"save_format", "full"},
+                      {"profile", "torchao_eager"},
+                      {"wrap", ""}});
+  for (const char* expression :
+       {"optimizer == 'adamw4bit'", "param_dtype == 'bf16'", "save_format != 'dcp'",
+        "profile == 'torchao_eager'", "wrap == ''", "wrap != 'fsdp2'"}) {
+    check_expression(expression, "a.toml:3");
+    EXPECT_TRUE(evaluate(expression, known, "a.toml:3")) << expression;
+  }
+  const std::pair<const char*, const char*> wrong[] = {
+      {"optimizer == 'adamw4bits'", "did you mean 'adamw4bit'?"},
+      {"param_dtype == 'fp23'", "did you mean 'fp32'?"},
+      {"save_format == 'dcp_flat'", "no save_format is called"},
+      {"profile == 'eager'", "no profile is called"},
+      {"wrap == 'fsdp'", "did you mean 'fsdp2'?"},
+      {"optimizer < 'adamw4bit'", "words have no order"}};
+  for (const auto& [expression, words] : wrong) {
+    expect_error(Error::Kind::usage, {"a.toml:3", words},
+                 [&] { check_expression(expression, "a.toml:3"); });
+  }
+}
+
 TEST(Expression, ComparesVersionsNotTexts) {
   EXPECT_TRUE(holds("torchao < '0.17.0'"));
   EXPECT_TRUE(holds("torchao >= '0.9'"));

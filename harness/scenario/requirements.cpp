@@ -21,7 +21,7 @@ std::optional<std::string> why_missing(const std::string& requirement, const Cas
   }
   if (requirement == "gxx") {
     if (cxx_compiler()) return std::nullopt;
-    return "needs gxx: no g++ on PATH";
+    return "needs gxx: no g++ on PATH: install g++ (apt install g++), or name a compiler in CXX";
   }
   if (evaluate(requirement, c.facts(), c.scenario->file.string())) return std::nullopt;
   return "needs " + requirement;
@@ -33,6 +33,13 @@ std::optional<std::string> why_no_environment(const std::optional<Environment>& 
                                              : environment->missing_reason;
 }
 
+bool compiles(const Case& c) {
+  const Settings::Optimizer& optimizer = c.scenario->settings.optimizer;
+  return adapter_declaration(c.adapter).compiles &&
+         (optimizer.profile == "torchao_compiled" ||
+          optimizer.profile_after_save == "torchao_compiled");
+}
+
 }  // namespace
 
 std::optional<std::string> why_not_runnable(const Case& c, const std::string& launcher) {
@@ -40,6 +47,9 @@ std::optional<std::string> why_not_runnable(const Case& c, const std::string& la
   if (auto reason = why_no_environment(c.load_env)) return reason;
   for (const std::string& requirement : c.scenario->requirements) {
     if (auto reason = why_missing(requirement, c)) return reason;
+  }
+  if (compiles(c)) {
+    if (auto reason = why_missing("gxx", c)) return reason;
   }
   if (c.device == "cuda" && cuda_devices() == 0) return why_missing("cuda", c);
   if (!find_on_path(launcher)) {

@@ -70,10 +70,11 @@ std::vector<Scenario> read_scenarios(const std::filesystem::path& root);
 // formats, parts).
 struct AdapterDeclaration {
   std::string name;
-  bool native = false;  // runs in resumecheck-mpi
-  std::string package;  // a Python adapter runs in environments that have this package; "" = any
+  bool native = false;    // runs in resumecheck-mpi
+  std::string package;    // a Python adapter runs in environments that have this package; "" = any
+  bool compiles = false;  // with a torchao_compiled profile: needs a C++ compiler at run time
   std::map<std::string, std::vector<std::string>>
-      options;                            // option -> allowed values (empty list: any)
+      options;  // option -> allowed values, the first being the default (empty list: any)
   std::vector<std::string> save_formats;  // the first is the default
   std::vector<std::string> parts;
   std::vector<std::string> mesh_dims;
@@ -83,6 +84,9 @@ struct AdapterDeclaration {
 const std::vector<AdapterDeclaration>& adapter_declarations();
 const AdapterDeclaration& adapter_declaration(
     std::string_view name);  // Error(usage) for an unknown one
+
+const std::vector<std::string>& optimizer_names();  // of any adapter
+const std::vector<std::string>& profile_names();
 
 // What can happen to a rank under any adapter: kill_rank, hang_rank, ...
 const std::vector<std::string>& rank_fault_names();

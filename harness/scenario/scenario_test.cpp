@@ -92,8 +92,11 @@ alpha = [2, 3, 4]
 [optimizer]
 name = "adamw8bit"
 profile = "torchao_eager"
+profile_after_save = "torchao_compiled"
+stochastic_rounding = true
 lr = 1
 betas = [0.5, 0]
+block = 64
 eps = 1e-6
 weight_decay = 0.0
 [run]
@@ -106,8 +109,8 @@ onto = ["dp2"]
 save_env = "torch-2.8"
 load_env = "torch-2.15"
 [compare]
-parts = ["moment1.codes", "step"]
-oracles = ["golden"]
+parts = ["moment1.codes", "step", "rng"]
+oracles = ["trajectory"]
 exactness = "bits"
 [[fault]]
 name = "kill_rank"
@@ -128,6 +131,9 @@ origin = "pytorch/ao#3314"
   EXPECT_EQ(settings.seed, 7U);
   EXPECT_EQ(settings.param_dtype, "bf16");
   EXPECT_EQ(settings.optimizer.profile, "torchao_eager");
+  EXPECT_EQ(settings.optimizer.profile_after_save, "torchao_compiled");
+  EXPECT_TRUE(settings.optimizer.stochastic_rounding);
+  EXPECT_EQ(settings.optimizer.block, 64);
   EXPECT_EQ(settings.optimizer.lr, 1.0);
   EXPECT_EQ(settings.optimizer.beta1, 0.5);
   EXPECT_EQ(settings.optimizer.beta2, 0.0);
@@ -140,8 +146,8 @@ origin = "pytorch/ao#3314"
   EXPECT_EQ(settings.parameters, parameters) << "parameters keep the order of the file";
   EXPECT_EQ(scenario.resumes[0].save_env, "torch-2.8");
   EXPECT_EQ(scenario.resumes[0].load_env, "torch-2.15");
-  EXPECT_EQ(scenario.parts, (std::vector<std::string>{"moment1.codes", "step"}));
-  EXPECT_EQ(scenario.oracles, std::vector<std::string>{"golden"});
+  EXPECT_EQ(scenario.parts, (std::vector<std::string>{"moment1.codes", "step", "rng"}));
+  EXPECT_EQ(scenario.oracles, std::vector<std::string>{"trajectory"});
   ASSERT_EQ(scenario.faults.size(), 2U);
   EXPECT_EQ(scenario.faults[0].name, "kill_rank");
   EXPECT_EQ(scenario.faults[0].rank, 1);
@@ -149,7 +155,7 @@ origin = "pytorch/ao#3314"
   EXPECT_FALSE(scenario.faults[1].rank.has_value());
   ASSERT_EQ(scenario.known_broken.size(), 1U);
   EXPECT_EQ(scenario.known_broken[0].symptom, "step 4: x");
-  EXPECT_NE(scenario.known_broken[0].where.find("x.toml:40"), std::string::npos)
+  EXPECT_NE(scenario.known_broken[0].where.find("x.toml:43"), std::string::npos)
       << scenario.known_broken[0].where;
 }
 
@@ -175,24 +181,14 @@ TEST_F(ScenarioTest, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST_F(ScenarioTest, WhatIsNotBuiltYetIsRefusedNotIgnored) {
-  const char* heads[] = {"master_dtype = \"fp32\"\n", "fp8 = {recipe = \"delayed\"}\n"};
-  for (const char* head : heads) {
-    Lines lines;
-    lines.more = head;
-    refused(lines, ":3:1", "is not supported yet");
-  }
-  const char* tables[] = {"[optimizer]\nname = \"adamw4bit\"\n",
-                          "[optimizer]\nname = \"adamw\"\n",
-                          "[optimizer]\nprofile = \"torchao_compiled\"\n",
-                          "[optimizer]\ngroups = []\n",
-                          "[optimizer]\nschedule = \"cosine\"\n",
-                          "[optimizer]\nclip_norm = 1.0\n",
-                          "[optimizer]\nstochastic_rounding = true\n",
-                          "[run]\naccumulate = 2\n",
-                          "[run]\nresumes = 2\n",
-                          "[run]\ngradients = \"order_pinned\"\n",
-                          "[run]\ngradients = \"model\"\n",
-                          "[compare]\nexactness = \"distance\"\n"};
+  Lines head;
+  head.more = "fp8 = {recipe = \"delayed\"}\n";
+  refused(head, ":3:1", "is not supported yet");
+  const char* tables[] = {
+      "[optimizer]\ngroups = []\n",     "[optimizer]\nschedule = \"cosine\"\n",
+      "[optimizer]\nclip_norm = 1.0\n", "[run]\naccumulate = 2\n",
+      "[run]\nresumes = 2\n",           "[run]\ngradients = \"order_pinned\"\n",
+      "[run]\ngradients = \"model\"\n", "[compare]\nexactness = \"distance\"\n"};
   for (const char* table : tables) {
     Lines lines;
     lines.tables = table;
@@ -313,8 +309,6 @@ TEST_F(ScenarioTest, AdaptersLimitWhatAScenarioMayAsk) {
   refused(lines, ":6:1", "did you mean 'dcp'?");
   lines.tables = "[optimizer]\nmin_quantised_elements = 1\n";
   refused(lines, ":6:1", "torchao always decides at 4096");
-  lines.tables = "[optimizer]\nblock = 128\n";
-  refused(lines, ":6:1", "blocks of 256");
   lines.tables = "[[fault]]\nname = \"zero_moments\"\n";
   refused(lines, ":6:1", "adapter torchao has no defect");
   lines.tables = "";
@@ -322,6 +316,88 @@ TEST_F(ScenarioTest, AdaptersLimitWhatAScenarioMayAsk) {
   refused(lines, ":2:13", "did you mean 'torchao'?");
   lines.adapters = "adapters = []\n";
   refused(lines, ":2:1", "nobody would run it");
+}
+
+TEST_F(ScenarioTest, BlocksAreThoseOfTheOptimizer) {
+  Lines lines;
+  lines.adapters = "adapters = [\"reference\", \"torchao\"]\n";
+  const std::pair<const char*, std::int64_t> blocks[] = {
+      {"name = \"adamw4bit\"\n", 128},
+      {"name = \"adamwfp8\"\n", 256},
+      {"name = \"adamw8bit\"\n", 256},
+      {"name = \"adamw4bit\"\nblock = 64\n", 64},
+      {"block = 64\nname = \"adamw4bit\"\n", 64}};
+  for (const auto& [keys, block] : blocks) {
+    lines.tables = std::string("[optimizer]\n") + keys;
+    EXPECT_EQ(read(lines.text()).settings.optimizer.block, block) << keys;
+  }
+  lines.tables = "[optimizer]\nname = \"adamw\"\nblock = 64\n";
+  refused(lines, ":7:1", "adamw quantises nothing, so it has no blocks");
+  lines.tables = "[optimizer]\nname = \"adamw4bit\"\nblock = 65\n";
+  refused(lines, ":7:1", "a block of 65 would end inside one; write an even block");
+}
+
+TEST_F(ScenarioTest, StochasticRoundingIsOfBf16AndOfTheSameMeshWhereAGeneratorDraws) {
+  const std::string rounding = "[optimizer]\nstochastic_rounding = true\n";
+  Lines lines;
+  lines.tables = rounding;
+  refused(lines, ":6:1", "only bf16 parameters");
+  lines.more = "param_dtype = \"bf16\"\n";
+  EXPECT_TRUE(read(lines.text()).settings.optimizer.stochastic_rounding);
+  EXPECT_EQ(read(lines.text()).parts,
+            (std::vector<std::string>{"param", "moment1", "moment2", "step", "lr"}))
+      << "what counts keeps no generator";
+  lines.tables = rounding + "profile = \"torchao_eager\"\n";
+  refused(lines, ":7:1", "dp4 -> dp2 cannot round alike; resume onto the same mesh");
+  lines.tables = rounding + "profile_after_save = \"torchao_compiled\"\n";
+  refused(lines, ":7:1", "cannot round alike");
+  lines.resume = "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\n";
+  EXPECT_EQ(read(lines.text()).parts,
+            (std::vector<std::string>{"param", "moment1", "moment2", "step", "lr", "rng"}));
+  lines.tables = rounding + "profile = \"torchao_eager\"\n[compare]\noracles = [\"golden\"]\n";
+  refused(lines, ":7:1", "a golden is computed by one rank");
+  lines.tables = rounding;
+  lines.adapters = "adapters = [\"torchao\"]\n";
+  refused(lines, ":7:1", "profile canonical counts, and torchao draws");
+  lines.tables = "[compare]\nparts = [\"rng\"]\n";
+  refused(lines, ":7:10", "no generator is kept without optimizer.stochastic_rounding");
+}
+
+TEST_F(ScenarioTest, MasterCopiesStandBesideBf16) {
+  Lines lines;
+  lines.more = "master_dtype = \"fp32\"\n";
+  refused(lines, ":3:1", "stands beside bf16 parameters");
+  lines.more += "param_dtype = \"bf16\"\n";
+  const Scenario scenario = read(lines.text());
+  EXPECT_EQ(scenario.settings.master_dtype, "fp32");
+  EXPECT_EQ(scenario.parts,
+            (std::vector<std::string>{"param", "master", "moment1", "moment2", "step", "lr"}));
+  lines.more = "master_dtype = \"bf16\"\n";
+  refused(lines, ":3:1", "'bf16' is no master_dtype");
+  lines.more = "master_dtype = \"fp32\"\nparam_dtype = \"bf16\"\n";
+  lines.adapters = "adapters = [\"torchao\"]\n";
+  refused(lines, ":3:1", "adapter torchao keeps no master copy");
+  lines.adapters = "adapters = [\"reference\"]\n";
+  lines.more = "param_dtype = \"bf16\"\n";
+  lines.tables = "[compare]\nparts = [\"master\"]\n";
+  refused(lines, ":7:10", "no master copy without master_dtype");
+}
+
+TEST_F(ScenarioTest, EveryWayOfSavingAndWrappingIsKnown) {
+  Lines lines;
+  lines.adapters = "adapters = [\"torchao\"]\n";
+  for (const char* format : {"dcp", "dcp_flattened", "dcp_cpu_offload", "full"}) {
+    for (const char* wrap : {"fsdp2", "fsdp2_matrices", "fsdp2_cpu_offload"}) {
+      lines.tables = std::string("[run]\nsave_format = \"") + format +
+                     "\"\n[adapter_options.torchao]\nwrap = \"" + wrap + "\"\n";
+      EXPECT_EQ(read(lines.text()).settings.save_format, format);
+    }
+  }
+  lines.adapters = "adapters = [\"reference\"]\n";
+  lines.tables = "[run]\nsave_format = \"state_dict\"\n";
+  refused(lines, ":9:16", "loaded by the ranks that saved");
+  lines.resume = "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\n";
+  EXPECT_EQ(read(lines.text()).settings.save_format, "state_dict");
 }
 
 TEST_F(ScenarioTest, SgdIsForPlainPython) {

@@ -1,21 +1,18 @@
 #include "harness/scenario/schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <set>
 #include <utility>
 
+#include "harness/scenario/capabilities.h"
+#include "harness/scenario/document.h"
 #include "harness/scenario/expression.h"
 #include "harness/scenario/nearest_name.h"
-#include "harness/scenario/one_line.h"
-#include "harness/state/error.h"
 
 namespace resumecheck {
 namespace {
 
 using Kind = TomlNode::Kind;
-using Names = std::vector<std::string>;
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 31;
 constexpr std::int64_t most_steps = 10'000;
@@ -25,128 +22,6 @@ const Names checkpoint_faults = {"truncate_checkpoint", "remove_checkpoint"};
 
 const Names subject_labels = {"quick",     "nightly",         "weekly",
                               "adamw8bit", "fp8_extra_state", "mesh_change"};
-
-bool contains(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-std::string joined(const Names& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-// Reads values out of the document of one file; every error names the place of the value it is
-// about.
-class Document {
- public:
-  explicit Document(std::string file) : file_(std::move(file)) {}
-
-  std::string place(const TomlNode& node) const {
-    return file_ + ":" + std::to_string(node.line) + ":" + std::to_string(node.column);
-  }
-  std::string line(const TomlNode& node) const { return file_ + ":" + std::to_string(node.line); }
-
-  [[noreturn]] void refuse(const TomlNode& node, const std::string& what,
-                           const std::string& cure = {}) const {
-    throw Error(Error::Kind::usage, place(node), one_line(what), one_line(cure));
-  }
-  [[noreturn]] void not_yet(const TomlNode& node, const std::string& what,
-                            const std::string& instead = {}) const {
-    refuse(node, what + " is not supported yet", instead);
-  }
-
-  void check_keys(const TomlNode& table, const std::string& name, const Names& known,
-                  const Names& later = {}) const {
-    for (const auto& [key, node] : table.entries) {
-      const std::string shown = name.empty() ? key : name + "." + key;
-      if (contains(later, key)) not_yet(node, "'" + shown + "'", "leave it out");
-      if (!contains(known, key)) {
-        refuse(node, "unknown key '" + shown + "'", did_you_mean(key, known));
-      }
-    }
-  }
-
-  const TomlNode& require(const TomlNode& table, std::string_view key, const char* cure) const {
-    if (const TomlNode* node = table.find(key)) return *node;
-    refuse(table, "'" + std::string(key) + "' is missing", cure);
-  }
-
-  const TomlNode& as(const TomlNode& node, Kind kind, std::string_view key) const {
-    if (node.kind != kind) {
-      refuse(node, "'" + std::string(key) + "' must be " + std::string(name_of(kind)) + ", not " +
-                       std::string(name_of(node.kind)));
-    }
-    return node;
-  }
-
-  std::string text(const TomlNode& node, std::string_view key) const {
-    const std::string& text = as(node, Kind::text, key).text;
-    if (text.empty()) refuse(node, "'" + std::string(key) + "' is empty", "say it or leave it out");
-    for (const char c : text) {
-      if (static_cast<unsigned char>(c) < 0x20) {
-        refuse(node, "'" + std::string(key) + "' holds a control character", "write one line");
-      }
-    }
-    return text;
-  }
-
-  std::string choice(const TomlNode& node, std::string_view key, const Names& known,
-                     const Names& later = {}) const {
-    const std::string chosen = text(node, key);
-    if (contains(later, chosen)) {
-      not_yet(node, std::string(key) + " = \"" + chosen + "\"", "known: " + joined(known));
-    }
-    if (!contains(known, chosen)) {
-      refuse(node, "'" + chosen + "' is no " + std::string(key), did_you_mean(chosen, known));
-    }
-    return chosen;
-  }
-
-  std::int64_t integer(const TomlNode& node, std::string_view key, std::int64_t least,
-                       std::int64_t most) const {
-    const std::int64_t value = as(node, Kind::integer, key).integer;
-    if (value < least || value > most) {
-      refuse(node, "'" + std::string(key) + "' is " + std::to_string(value),
-             "write " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    return value;
-  }
-
-  double number(const TomlNode& node, std::string_view key, double least, double below) const {
-    if (node.kind != Kind::integer) as(node, Kind::real, key);
-    const double value = node.kind == Kind::integer ? static_cast<double>(node.integer) : node.real;
-    if (!(value >= least && value < below)) {
-      refuse(node, "'" + std::string(key) + "' is outside its range",
-             below == 1 ? "write at least 0 and less than 1" : "write a finite number from 0 on");
-    }
-    return value;
-  }
-
-  Names texts(const TomlNode& node, std::string_view key) const {
-    Names names;
-    for (const TomlNode& item : as(node, Kind::list, key).items) {
-      names.push_back(text(item, key));
-      if (std::count(names.begin(), names.end(), names.back()) > 1) {
-        refuse(item, "'" + names.back() + "' stands twice in '" + std::string(key) + "'",
-               "write it once");
-      }
-    }
-    return names;
-  }
-
-  Mesh mesh(const TomlNode& node, std::string_view key) const {
-    const std::string written = text(node, key);
-    try {
-      return Mesh::parse(written);
-    } catch (const Error& error) {
-      refuse(node, error.where() + ": " + error.problem(), error.cure());
-    }
-  }
-
- private:
-  std::string file_;
-};
 
 void read_shape(const Document& document, const std::string& name, const TomlNode& node,
                 Scenario& scenario) {
@@ -189,39 +64,51 @@ void read_model(const Document& document, const TomlNode& node, Scenario& scenar
   }
 }
 
+void read_betas(const Document& document, const TomlNode& node, Settings::Optimizer& optimizer) {
+  if (document.as(node, Kind::list, "betas").items.size() != 2) {
+    document.refuse(node, "'betas' must be two numbers", "write betas = [0.9, 0.999]");
+  }
+  optimizer.beta1 = document.number(node.items[0], "betas", 0, 1);
+  optimizer.beta2 = document.number(node.items[1], "betas", 0, 1);
+}
+
+void read_optimizer_key(const Document& document, const std::string& key, const TomlNode& value,
+                        Settings::Optimizer& optimizer) {
+  constexpr double any = std::numeric_limits<double>::infinity();
+  if (key == "name") {
+    optimizer.name = document.choice(value, "optimizer name", optimizer_names());
+  } else if (key == "profile") {
+    optimizer.profile = document.choice(value, "optimizer profile", profile_names());
+  } else if (key == "profile_after_save") {
+    optimizer.profile_after_save = document.choice(value, "optimizer profile", profile_names());
+  } else if (key == "lr") {
+    optimizer.lr = document.number(value, key, 0, any);
+  } else if (key == "eps") {
+    optimizer.eps = document.number(value, key, 0, any);
+  } else if (key == "weight_decay") {
+    optimizer.weight_decay = document.number(value, key, 0, any);
+  } else if (key == "block") {
+    optimizer.block = document.integer(value, key, 1, 65536);
+  } else if (key == "min_quantised_elements") {
+    optimizer.min_quantised_elements = document.integer(value, key, 0, most_elements);
+  } else if (key == "stochastic_rounding") {
+    optimizer.stochastic_rounding = document.boolean(value, key);
+  } else {
+    read_betas(document, value, optimizer);
+  }
+}
+
 void read_optimizer(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "optimizer");
-  document.check_keys(
-      node, "optimizer",
-      {"name", "profile", "lr", "betas", "eps", "weight_decay", "block", "min_quantised_elements"},
-      {"groups", "schedule", "clip_norm", "stochastic_rounding"});
+  document.check_keys(node, "optimizer",
+                      {"name", "profile", "profile_after_save", "lr", "betas", "eps",
+                       "weight_decay", "block", "min_quantised_elements", "stochastic_rounding"},
+                      {"groups", "schedule", "clip_norm"});
   Settings::Optimizer& optimizer = scenario.settings.optimizer;
-  constexpr double any = std::numeric_limits<double>::infinity();
   for (const auto& [key, value] : node.entries) {
-    if (key == "name") {
-      optimizer.name = document.choice(value, "optimizer name", {"adamw8bit", "sgd"},
-                                       {"adamw4bit", "adamwfp8", "adamw"});
-    } else if (key == "profile") {
-      optimizer.profile = document.choice(value, "optimizer profile",
-                                          {"canonical", "torchao_eager"}, {"torchao_compiled"});
-    } else if (key == "lr") {
-      optimizer.lr = document.number(value, key, 0, any);
-    } else if (key == "eps") {
-      optimizer.eps = document.number(value, key, 0, any);
-    } else if (key == "weight_decay") {
-      optimizer.weight_decay = document.number(value, key, 0, any);
-    } else if (key == "block") {
-      optimizer.block = document.integer(value, key, 1, 65536);
-    } else if (key == "min_quantised_elements") {
-      optimizer.min_quantised_elements = document.integer(value, key, 0, most_elements);
-    } else {
-      if (document.as(value, Kind::list, "betas").items.size() != 2) {
-        document.refuse(value, "'betas' must be two numbers", "write betas = [0.9, 0.999]");
-      }
-      optimizer.beta1 = document.number(value.items[0], "betas", 0, 1);
-      optimizer.beta2 = document.number(value.items[1], "betas", 0, 1);
-    }
+    read_optimizer_key(document, key, value, optimizer);
   }
+  if (node.find("block") == nullptr && optimizer.name == "adamw4bit") optimizer.block = 128;
 }
 
 void read_run(const Document& document, const TomlNode& node, Scenario& scenario) {
@@ -443,133 +330,6 @@ void read_adapters(const Document& document, const TomlNode& node, Scenario& sce
   }
 }
 
-bool gives_part(const AdapterDeclaration& adapter, const std::string& part) {
-  return std::any_of(adapter.parts.begin(), adapter.parts.end(),
-                     [&](const std::string& given) { return selects(part, given); });
-}
-
-void check_parts(const Document& document, const TomlNode& root, Scenario& scenario) {
-  const TomlNode* compare = root.find("compare");
-  const TomlNode* parts = compare == nullptr ? nullptr : compare->find("parts");
-  if (parts == nullptr) {
-    for (const char* part : {"param", "moment1", "moment2", "step", "lr"}) {
-      const bool everywhere = std::all_of(
-          scenario.adapters.begin(), scenario.adapters.end(),
-          [&](const auto& name) { return gives_part(adapter_declaration(name), part); });
-      if (everywhere) scenario.parts.emplace_back(part);
-    }
-    return;
-  }
-  for (const TomlNode& item : parts->items) {
-    for (const std::string& name : scenario.adapters) {
-      const AdapterDeclaration& adapter = adapter_declaration(name);
-      if (gives_part(adapter, item.text)) continue;
-      Names known = adapter.parts;
-      known.insert(known.end(), {"moment1", "moment2"});
-      document.refuse(item, "adapter " + name + " cannot give the part '" + item.text + "'",
-                      did_you_mean(item.text, known));
-    }
-  }
-}
-
-void check_mesh(const Document& document, const TomlNode& node, const Mesh& mesh,
-                const Scenario& scenario) {
-  for (const std::string& name : scenario.adapters) {
-    const AdapterDeclaration& adapter = adapter_declaration(name);
-    for (const MeshDim& dim : mesh.dims()) {
-      if (!contains(adapter.mesh_dims, dim.name)) {
-        document.refuse(
-            node,
-            "mesh '" + mesh.text() + "': " + dim.name + " is not runnable yet by adapter " + name,
-            "it runs " + joined(adapter.mesh_dims));
-      }
-    }
-    const auto options = scenario.adapter_options.find(name);
-    if (options == scenario.adapter_options.end()) continue;
-    const auto wrap = options->second.find("wrap");
-    if (wrap != options->second.end() && wrap->second == Value(std::string("none")) &&
-        mesh.world() > 1) {
-      document.refuse(node,
-                      "mesh '" + mesh.text() +
-                          "': wrap = \"none\" holds plain tensors on one "
-                          "rank",
-                      "use dp1, or wrap = \"fsdp2\"");
-    }
-  }
-}
-
-// What each rank keeps for itself cannot be loaded by another number of ranks.
-void check_same_ranks(const Document& document, const TomlNode& node, const ResumePlan& plan,
-                      const Mesh& onto, const Scenario& scenario) {
-  const std::string& format = scenario.settings.save_format;
-  if (format != "torch_save" && format != "state_dict") return;
-  if (!(onto == plan.from)) {
-    document.refuse(node, "save_format " + format + " is loaded by the ranks that saved",
-                    "resume onto " + plan.from.text() + ", or save as dcp");
-  }
-  if (format == "state_dict" && plan.save_env != plan.load_env) {
-    document.refuse(node, "a state_dict in memory cannot pass between two environments",
-                    "save as torch_save or dcp");
-  }
-}
-
-void check_resumes(const Document& document, const TomlNode& resumes, const Scenario& scenario) {
-  bool any_python = false;
-  for (const std::string& name : scenario.adapters) {
-    any_python = any_python || !adapter_declaration(name).native;
-  }
-  for (std::size_t i = 0; i < resumes.items.size(); ++i) {
-    const TomlNode& node = resumes.items[i];
-    const ResumePlan& plan = scenario.resumes[i];
-    check_mesh(document, *node.find("from"), plan.from, scenario);
-    for (std::size_t k = 0; k < plan.onto.size(); ++k) {
-      const TomlNode& onto = node.find("onto")->items[k];
-      check_mesh(document, onto, plan.onto[k], scenario);
-      check_same_ranks(document, onto, plan, plan.onto[k], scenario);
-    }
-    for (const char* key : {"save_env", "load_env"}) {
-      if (const TomlNode* env = node.find(key); env != nullptr && !any_python) {
-        document.refuse(*env, "native adapters have no environment", "leave it out");
-      }
-    }
-  }
-}
-
-void check_save_format(const Document& document, const TomlNode& root, const Scenario& scenario) {
-  const TomlNode* run = root.find("run");
-  const TomlNode* format = run == nullptr ? nullptr : run->find("save_format");
-  if (format == nullptr) return;
-  for (const std::string& name : scenario.adapters) {
-    document.choice(*format, "save_format of adapter " + name,
-                    adapter_declaration(name).save_formats);
-  }
-}
-
-void check_optimizer(const Document& document, const TomlNode& root, const Scenario& scenario) {
-  const Settings::Optimizer& optimizer = scenario.settings.optimizer;
-  const TomlNode* table = root.find("optimizer");
-  const auto node = [&](std::string_view key) -> const TomlNode& {
-    const TomlNode* found = table == nullptr ? nullptr : table->find(key);
-    return found != nullptr ? *found : table != nullptr ? *table : root;
-  };
-  for (const std::string& name : scenario.adapters) {
-    const AdapterDeclaration& adapter = adapter_declaration(name);
-    if (!contains(adapter.optimizers, optimizer.name)) {
-      document.refuse(node("name"), "adapter " + name + " has no optimizer " + optimizer.name,
-                      "it has " + joined(adapter.optimizers));
-    }
-    if (name != "torchao") continue;
-    if (optimizer.min_quantised_elements != 4096) {
-      document.refuse(node("min_quantised_elements"), "torchao always decides at 4096 elements",
-                      "leave min_quantised_elements out, or list only the reference");
-    }
-    if (optimizer.block != 256) {
-      document.refuse(node("block"), "torchao always keeps blocks of 256",
-                      "leave block out, or list only the reference");
-    }
-  }
-}
-
 void read_tables(const Document& document, const TomlNode& root, std::string_view key,
                  void (*read)(const Document&, const TomlNode&, Scenario&), Scenario& scenario) {
   const TomlNode* tables = root.find(key);
@@ -594,6 +354,9 @@ void read_head(const Document& document, const TomlNode& root, Scenario& scenari
   if (const TomlNode* node = root.find("param_dtype")) {
     scenario.settings.param_dtype = document.choice(*node, "param_dtype", {"fp32", "bf16"});
   }
+  if (const TomlNode* node = root.find("master_dtype")) {
+    scenario.settings.master_dtype = document.choice(*node, "master_dtype", {"fp32"});
+  }
   if (const TomlNode* node = root.find("seed")) {
     scenario.settings.seed = static_cast<std::uint64_t>(
         document.integer(*node, "seed", 0, std::numeric_limits<std::int64_t>::max() - 1));
@@ -616,11 +379,11 @@ bool is_moment(std::string_view at) {
 Scenario scenario_from(const TomlNode& root, const std::string& file, const std::string& name,
                        const std::string& carrier) {
   const Document document(file);
-  document.check_keys(
-      root, "",
-      {"summary", "origin", "labels", "adapters", "adapter_options", "model", "param_dtype", "seed",
-       "optimizer", "run", "resume", "compare", "fault", "known_broken", "requires"},
-      {"fp8", "master_dtype"});
+  document.check_keys(root, "",
+                      {"summary", "origin", "labels", "adapters", "adapter_options", "model",
+                       "param_dtype", "master_dtype", "seed", "optimizer", "run", "resume",
+                       "compare", "fault", "known_broken", "requires"},
+                      {"fp8"});
   Scenario scenario;
   scenario.name = name;
   scenario.carrier = carrier;
@@ -641,10 +404,7 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   read_tables(document, root, "known_broken", read_known_broken, scenario);
   if (const TomlNode* node = root.find("requires")) read_requirements(document, *node, scenario);
   if (scenario.resumes.empty()) document.refuse(resumes, "no resume is planned", "add [[resume]]");
-  check_optimizer(document, root, scenario);
-  check_save_format(document, root, scenario);
-  check_resumes(document, resumes, scenario);
-  check_parts(document, root, scenario);
+  check_capabilities(document, root, scenario);
   return scenario;
 }
 
