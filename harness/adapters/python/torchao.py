@@ -60,6 +60,7 @@ class Torchao(Adapter):
     packages = ("torch", "torchao")
     model: nn.Module
     optimizer: torch.optim.Optimizer
+    source: tuple[nn.Module, torch.optim.Optimizer]  # of a load inside the process
 
     @classmethod
     def supports(cls, request: PhaseRequest) -> str | None:
@@ -93,7 +94,7 @@ class Torchao(Adapter):
         self.model, self.optimizer = self.fresh(self.settings.init_seed, self.first_optimizer)
 
     def step(self, number: int) -> None:
-        self._step(self.model, self.optimizer, number)
+        self.train(self.model, self.optimizer, number)
 
     def save(self, folder: Path) -> None:
         torchao_checkpoint.save(self, folder)
@@ -141,13 +142,25 @@ class Torchao(Adapter):
         )
         return model, optimizer
 
-    def trained_in_memory(self) -> dict[str, object]:
-        """The run to save_after once more in this process: its state dicts, still its own."""
+    def trained_in_memory(self) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """The run to save_after once more in this process, where its state can be loaded from."""
         torch.manual_seed(self.settings.seed)
         model, optimizer = self.fresh(self.settings.seed, self.settings.optimizer)
         for number in range(1, self.settings.save_after + 1):
-            self._step(model, optimizer, number)
-        return torchao_checkpoint.own_state_dicts(model, optimizer, self.draws)
+            self.train(model, optimizer, number)
+        return model, optimizer
+
+    def train(self, model: nn.Module, optimizer: torch.optim.Optimizer, number: int) -> None:
+        """One step of this run or of the one that it loads from."""
+        self._choose_compiled(number)
+        for name, parameter in model.named_parameters():
+            is_shard = isinstance(parameter, DTensor)
+            rows = self.rows(name) if is_shard else range(parameter.shape[0])
+            local = self._tensor(
+                self.settings.gradient(name, rows, number), (len(rows), *parameter.shape[1:])
+            )
+            parameter.grad = _like(parameter, local)
+        optimizer.step()
 
     def _device_mesh(self) -> DeviceMesh:
         """dp4 is one dim of shards; rep2dp2 is FSDP2's hybrid: replicas of shards."""
@@ -170,17 +183,6 @@ class Torchao(Adapter):
         elif wrap == "fsdp2_cpu_offload":
             policy = fsdp.CPUOffloadPolicy(pin_memory=False)
             fsdp.fully_shard(model, mesh=self.mesh, offload_policy=policy)
-
-    def _step(self, model: nn.Module, optimizer: torch.optim.Optimizer, number: int) -> None:
-        self._choose_compiled(number)
-        for name, parameter in model.named_parameters():
-            is_shard = isinstance(parameter, DTensor)
-            rows = self.rows(name) if is_shard else range(parameter.shape[0])
-            local = self._tensor(
-                self.settings.gradient(name, rows, number), (len(rows), *parameter.shape[1:])
-            )
-            parameter.grad = _like(parameter, local)
-        optimizer.step()
 
     def _choose_compiled(self, step: int) -> None:
         torch._dynamo.config.disable = not is_compiled(self.settings, step)

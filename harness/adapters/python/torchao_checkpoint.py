@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def save(run: Torchao, folder: Path) -> None:
     way = run.settings.save_format
     if way == "torch_save":
-        torch.save(own_state_dicts(run.model, run.optimizer, run.draws), _rank_file(run, folder))
+        torch.save(_own_state_dicts(run.model, run.optimizer, run.draws), _rank_file(run, folder))
     elif way == "full":
         state = _gathered_state_dicts(run)
         if run.place.rank == 0:
@@ -38,7 +38,7 @@ def save(run: Torchao, folder: Path) -> None:
             state["generator"] = {f"rank{run.place.rank}": torch.get_rng_state()}
         dcp.save(state, checkpoint_id=folder)
     else:
-        own_state_dicts(run.model, run.optimizer, run.draws)
+        _own_state_dicts(run.model, run.optimizer, run.draws)
 
 
 def load(run: Torchao, folder: Path) -> None:
@@ -48,7 +48,7 @@ def load(run: Torchao, folder: Path) -> None:
         _load_gathered(run, folder)
 
 
-def own_state_dicts(
+def _own_state_dicts(
     model: nn.Module, optimizer: torch.optim.Optimizer, draws: bool
 ) -> dict[str, object]:
     """As a rank of a script without a distributed checkpoint has them: live, nothing copied."""
@@ -57,8 +57,11 @@ def own_state_dicts(
 
 
 def _load_own(run: Torchao, folder: Path) -> None:
-    in_memory = run.settings.save_format == "state_dict"
-    state = run.trained_in_memory() if in_memory else torch.load(_rank_file(run, folder))
+    if run.settings.save_format == "state_dict":
+        run.source = run.trained_in_memory()
+        state = _own_state_dicts(*run.source, run.draws)
+    else:
+        state = torch.load(_rank_file(run, folder))
     run.model.load_state_dict(state["model"])
     run.optimizer.load_state_dict(state["optimizer"])
     if run.draws:
