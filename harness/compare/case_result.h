@@ -29,7 +29,7 @@ struct EnvironmentRecord {
 };
 
 struct CaseResult {
-  std::string name, scenario, adapter;
+  std::string name, scenario, variant, adapter;  // variant: "" where the scenario has none
   std::optional<EnvironmentRecord> save_environment, load_environment;
   std::string from, onto, device = "cpu";
   std::vector<std::string> stand_ins;

@@ -16,6 +16,7 @@
 #include "harness/main/commands.h"
 #include "harness/report/report.h"
 #include "harness/scenario/case.h"
+#include "harness/scenario/variants.h"
 #include "harness/state/error.h"
 #include "harness/state/json_text.h"
 
@@ -38,7 +39,8 @@ bool asks_for_golden(const Scenario& scenario) {
   return false;
 }
 
-// The scenarios that ask for the golden oracle, by name.
+// The scenarios that ask for the golden oracle, one for each golden: variants that are only saved
+// otherwise share theirs.
 std::vector<std::shared_ptr<const Scenario>> chosen(const std::vector<std::string>& patterns,
                                                     const fs::path& root) {
   std::vector<Case> cases;
@@ -50,7 +52,7 @@ std::vector<std::shared_ptr<const Scenario>> chosen(const std::vector<std::strin
   std::vector<std::shared_ptr<const Scenario>> scenarios;
   std::set<std::string> names;
   for (const Case& c : select(cases, selection)) {
-    if (names.insert(c.scenario->name).second) scenarios.push_back(c.scenario);
+    if (names.insert(golden_name(*c.scenario)).second) scenarios.push_back(c.scenario);
   }
   return scenarios;
 }
@@ -94,7 +96,8 @@ void say(const std::string& text) {
 int verify_one(const Scenario& scenario, const fs::path& root, const std::string& machine) {
   const auto golden = read_golden(root, scenario);
   if (!golden) {
-    throw Error(Error::Kind::harness, golden_file(root, scenario.name).string(), "no golden",
+    throw Error(Error::Kind::harness, golden_file(root, golden_name(scenario)).string(),
+                "no golden",
                 "make it with `resumecheck golden update " + scenario.name + " --reason WHY`");
   }
   const GoldenCheck check = check_golden(*golden, scenario, host_arithmetics(), *twin_arithmetic());
@@ -104,7 +107,7 @@ int verify_one(const Scenario& scenario, const fs::path& root, const std::string
   }
   std::string by;
   for (const GoldenCheck::Computed& one : check.computed) by += (by.empty() ? "" : ", ") + one.by;
-  say(fmt::format("same  {}   {}   computed by {}; {}", scenario.name, golden->digest, by,
+  say(fmt::format("same  {}   {}   computed by {}; {}", golden_name(scenario), golden->digest, by,
                   confirmations(*golden)));
   return kSame;
 }
@@ -136,7 +139,7 @@ Golden computed(const Scenario& scenario, const fs::path& root) {
   if (!check.same() || !found.empty()) {
     const std::string what = check.same() ? "the kernels and the slow twin disagree"
                                           : "instruction sets disagree: " + check.conclusion();
-    throw Error(Error::Kind::harness, scenario.name, what,
+    throw Error(Error::Kind::harness, golden_name(scenario), what,
                 "a golden is only made where all agree; find out which is wrong");
   }
   for (const GoldenCheck::Computed& one : check.computed) {
@@ -168,15 +171,15 @@ void update_one(const Scenario& scenario, const fs::path& root, const std::strin
   const std::optional<Golden> old = old_golden(root, scenario);
   Golden made = computed(scenario, root);
   if (old && old->digest == made.digest && old->settings_digest == made.settings_digest) {
-    say(fmt::format("unchanged  {}   {}", scenario.name, made.digest));
+    say(fmt::format("unchanged  {}   {}", golden_name(scenario), made.digest));
     return;
   }
   made.machine = machine;
   made.date = today();
   made.reason = reason;
   write_golden(made);
-  say(fmt::format("written  {}   {}   {}\n  {}; {}", scenario.name, made.digest, made.file.string(),
-                  what_changes(old, made), confirmations(made)));
+  say(fmt::format("written  {}   {}   {}\n  {}; {}", golden_name(scenario), made.digest,
+                  made.file.string(), what_changes(old, made), confirmations(made)));
 }
 
 int update(const GoldenArguments& arguments) {

@@ -39,6 +39,7 @@ Json known_broken_json(const Case& c) {
 Json case_json(const Case& c, const std::optional<std::string>& reason) {
   return {{"case", c.name()},
           {"scenario", c.scenario->name},
+          {"variant", c.scenario->variant},
           {"adapter", c.adapter},
           {"save_environment", environment_json(c.save_env)},
           {"load_environment", environment_json(c.load_env)},

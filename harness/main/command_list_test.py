@@ -58,6 +58,7 @@ def test_json_has_the_fields_of_the_contract(root: Path) -> None:
     assert native == {
         "case": "subject/holds[reference,dp2->dp1]",
         "scenario": "subject/holds",
+        "variant": "",
         "adapter": "reference",
         "save_environment": None,
         "load_environment": None,

@@ -506,6 +506,7 @@ CaseResult result_of(const Case& c) {
   CaseResult result;
   result.name = c.name();
   result.scenario = c.scenario->name;
+  result.variant = c.scenario->variant;
   result.adapter = c.adapter;
   if (c.save_env) result.save_environment = {c.save_env->name, c.save_env->packages};
   if (c.load_env) result.load_environment = {c.load_env->name, c.load_env->packages};

@@ -52,6 +52,7 @@ inline CaseResult example_failure() {
 inline CaseResult full_result() {
   CaseResult r = example_failure();
   r.adapter = "torchao";
+  r.variant = "adamw8bit,bf16";
   r.save_environment = {"torch-2.8", {{"torch", "2.8.0"}, {"torchao", "0.12.0"}}};
   r.load_environment = {"torch-2.15", {{"torch", "2.15.0"}}};
   r.device = "cuda";

@@ -128,6 +128,7 @@ CaseResult result_from(const Json& json) {
   CaseResult r;
   json.at("case").get_to(r.name);
   json.at("scenario").get_to(r.scenario);
+  json.at("variant").get_to(r.variant);
   json.at("adapter").get_to(r.adapter);
   r.save_environment = environment_from(json.at("save_environment"));
   r.load_environment = environment_from(json.at("load_environment"));
@@ -169,6 +170,7 @@ std::string to_json_line(const CaseResult& r, const std::string& run_id) {
                      {"run_id", run_id},
                      {"case", r.name},
                      {"scenario", r.scenario},
+                     {"variant", r.variant},
                      {"adapter", r.adapter},
                      {"save_environment", environment_json(r.save_environment)},
                      {"load_environment", environment_json(r.load_environment)},

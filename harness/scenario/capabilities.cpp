@@ -158,6 +158,17 @@ void check_block(const Document& document, const OptimizerNodes& nodes,
   }
 }
 
+// The canonical formula and torchao's differ by more than how a step runs.
+void check_profiles(const Document& document, const OptimizerNodes& nodes,
+                    const Settings::Optimizer& optimizer) {
+  const std::string& later = optimizer.profile_after_save;
+  if (later.empty() || (later == "canonical") == (optimizer.profile == "canonical")) return;
+  document.refuse(
+      nodes.of("profile_after_save"),
+      optimizer.profile + " and " + later + " are two formulas, not two ways to run one",
+      "change between torchao_eager and torchao_compiled, or leave it out");
+}
+
 void check_optimizer(const Document& document, const TomlNode& root, const Scenario& scenario) {
   const Settings::Optimizer& optimizer = scenario.settings.optimizer;
   const OptimizerNodes nodes(root);
@@ -173,6 +184,7 @@ void check_optimizer(const Document& document, const TomlNode& root, const Scena
     }
   }
   check_block(document, nodes, optimizer);
+  check_profiles(document, nodes, optimizer);
 }
 
 // What a rank draws from its own generator depends on how many elements it holds.
@@ -202,6 +214,13 @@ void check_rounding(const Document& document, const TomlNode& root, const Scenar
   if (settings.param_dtype != "bf16") {
     document.refuse(node, "only bf16 parameters are rounded stochastically",
                     "write param_dtype = \"bf16\"");
+  }
+  const Settings::Optimizer& optimizer = settings.optimizer;
+  if (contains(scenario.adapters, "reference") &&
+      (optimizer.profile == "torchao_compiled" ||
+       optimizer.profile_after_save == "torchao_compiled")) {
+    document.refuse(node, "the compiler draws in an order of its own, which no reference models",
+                    "use torchao_eager, or list only torchao");
   }
   if (draws_from_a_generator(settings)) {
     check_generator(document, node, scenario);

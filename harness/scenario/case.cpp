@@ -17,8 +17,9 @@ std::string environment_text(const Case& c) {
 
 std::string brackets(const Case& c) {
   const std::string environment = environment_text(c);
-  return "[" + c.adapter + (environment.empty() ? "" : "@" + environment) + "," + c.from.text() +
-         "->" + c.onto.text() + "]";
+  const std::string& variant = c.scenario->variant;
+  return "[" + c.adapter + (environment.empty() ? "" : "@" + environment) + "," +
+         (variant.empty() ? "" : variant + ",") + c.from.text() + "->" + c.onto.text() + "]";
 }
 
 struct EnvironmentPair {
@@ -181,7 +182,7 @@ std::string Case::slug() const {
 
 std::string Case::save_key() const {
   return scenario->name + "[" + adapter + (save_env ? "@" + save_env->name : "") + "," +
-         from.text() + "," + device + "]";
+         scenario->variant + "," + from.text() + "," + device + "]";
 }
 
 Facts Case::facts() const {

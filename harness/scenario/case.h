@@ -1,6 +1,7 @@
-// A case is scenario x adapter x mesh pair (x environment pair). Its name is the filter, the JUnit
-// name, the ctest name and the argument of the repro command:
-// "adamw8bit/moments_survive_dp_shrink[torchao@torch-2.8,dp4->dp2]".
+// A case is scenario x variant x adapter x mesh pair (x environment pair). Its name is the filter,
+// the JUnit name, the ctest name and the argument of the repro command:
+// "adamw8bit/moments_survive_dp_shrink[torchao@torch-2.8,dp4->dp2]", and with a variant
+// "low_bit/moments_survive[torchao@torch-2.8,adamw4bit,bf16,dp2->dp1]".
 #pragma once
 
 #include <memory>
@@ -28,8 +29,8 @@ struct Case {
   std::string gtest_name() const;   // "subject.rest" with - and : replaced by _
   std::string gtest_test() const;   // gtest_name() without "subject.": RegisterTest's second name
   std::string slug() const;         // [a-z0-9._-] plus 8 hex digits of the name's digest
-  std::string save_key() const;     // cases with equal keys share one save run (scenario, adapter,
-                                    // save_env, from, device)
+  std::string save_key() const;     // cases with equal keys share one save run (scenario, variant,
+                                    // adapter, save_env, from, device)
   Facts facts() const;
   Settings settings() const;  // the scenario's, with the save format this adapter uses
   bool native() const;

@@ -10,6 +10,7 @@
 #include "harness/scenario/mesh.h"
 #include "harness/scenario/schema.h"
 #include "harness/scenario/toml_document.h"
+#include "harness/scenario/variants.h"
 #include "harness/scenario/version.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
@@ -127,11 +128,34 @@ std::vector<std::string> shipped_documents() {
 }
 
 TEST(HostileInput, Documents) {
-  const int accepted = try_all(Damage(shipped_documents(), "[]{}\"'=.,#\n\\0123456789-_e+"), 6'000,
-                               [](const std::string& text) {
-                                 scenario_from(parse_toml(text, "a.toml"), "a.toml", "a/x", "toml");
-                               });
+  const int accepted =
+      try_all(Damage(shipped_documents(), "[]{}\"'=.,#\n\\0123456789-_e+"), 6'000,
+              [](const std::string& text) {
+                for (const Variant& variant : variants_of(parse_toml(text, "a.toml"), "a.toml")) {
+                  scenario_from(variant.document, "a.toml", "a/x", "toml");
+                }
+              });
   EXPECT_GT(accepted, 0);
+}
+
+TEST(HostileInput, Variants) {
+  const std::string fixed =
+      "summary = \"s\"\nadapters = [\"reference\"]\n[model]\na = [4]\n"
+      "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp1\"]\n";
+  const std::string vary =
+      "[vary]\n\"optimizer.name\" = [\"adamw8bit\", \"adamw4bit\"]\nparam_dtype = [\"fp32\", "
+      "\"bf16\"]\nseed = [1, 2]\n\"optimizer.lr\" = [0.5, 1e-3]\n\"run.save_after\" = [1, 2]\n";
+  int cases = 0;
+  const int accepted = try_all(
+      Damage({vary}, "[]{}\"'=.,#\n\\0123456789-_e+/>*"), 6'000, [&](const std::string& text) {
+        for (const Variant& variant : variants_of(parse_toml(fixed + text, "a.toml"), "a.toml")) {
+          EXPECT_EQ(variant_text(variant.choices).find_first_of(" []>/*?\n"), std::string::npos);
+          scenario_from(variant.document, "a.toml", "a/x", "toml");
+          ++cases;
+        }
+      });
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(cases, accepted);
 }
 
 TEST(HostileInput, Carriers) {

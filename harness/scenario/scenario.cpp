@@ -5,6 +5,7 @@
 
 #include "harness/scenario/carrier.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/variants.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
 
@@ -73,9 +74,47 @@ std::vector<fs::path> scenario_files(const fs::path& root) {
   return files;
 }
 
+struct Source {
+  std::string shown, name, carrier;
+};
+
+Scenario read_variant(const Variant& variant, const Source& source) {
+  Scenario scenario = scenario_from(variant.document, source.shown, source.name, source.carrier);
+  scenario.variant = variant_text(variant.choices);
+  scenario.choices = variant.choices;
+  return scenario;
+}
+
+std::string problem_of(const Variant& variant, const Source& source) {
+  try {
+    read_variant(variant, source);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// What is wrong in some combinations only says in which.
+std::vector<Scenario> read_variants(const std::vector<Variant>& variants, const Source& source) {
+  std::vector<Scenario> scenarios;
+  for (const Variant& variant : variants) {
+    try {
+      scenarios.push_back(read_variant(variant, source));
+    } catch (const Error& error) {
+      const bool always = std::all_of(variants.begin(), variants.end(), [&](const Variant& other) {
+        return problem_of(other, source) == error.what();
+      });
+      if (always) throw;
+      throw Error(error.kind(), error.where(),
+                  error.problem() + " (as " + variant_text(variant.choices) + ")", error.cure());
+    }
+  }
+  return scenarios;
+}
+
 }  // namespace
 
-Scenario read_scenario(const fs::path& file, const fs::path& name_root) {
+std::vector<Scenario> read_scenario(const fs::path& file, const fs::path& name_root) {
   const std::string shown = shown_path(file);
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) {
@@ -85,9 +124,10 @@ Scenario read_scenario(const fs::path& file, const fs::path& name_root) {
   check_name(name, shown);
   const Carried carried = cut_out_scenario(file, read_file(file), shown);
   const TomlNode document = parse_toml(carried.toml, shown, carried.columns_removed);
-  Scenario scenario = scenario_from(document, shown, name, carried.carrier);
-  scenario.file = fs::absolute(file).lexically_normal();
-  return scenario;
+  std::vector<Scenario> scenarios =
+      read_variants(variants_of(document, shown), {shown, name, carried.carrier});
+  for (Scenario& scenario : scenarios) scenario.file = fs::absolute(file).lexically_normal();
+  return scenarios;
 }
 
 std::vector<Scenario> read_scenarios(const fs::path& root) {
@@ -99,15 +139,17 @@ std::vector<Scenario> read_scenarios(const fs::path& root) {
   std::vector<Scenario> scenarios;
   std::map<std::string, std::string> files;
   for (const fs::path& file : scenario_files(root)) {
-    scenarios.push_back(read_scenario(file, root));
-    const auto [first, added] = files.emplace(scenarios.back().name, shown_path(file));
+    const std::vector<Scenario> variants = read_scenario(file, root);
+    scenarios.insert(scenarios.end(), variants.begin(), variants.end());
+    const auto [first, added] = files.emplace(variants.front().name, shown_path(file));
     if (!added) {
       throw Error(Error::Kind::usage, shown_path(file), "has the same name as " + first->second,
                   "rename one of them");
     }
   }
-  std::sort(scenarios.begin(), scenarios.end(),
-            [](const Scenario& left, const Scenario& right) { return left.name < right.name; });
+  std::stable_sort(
+      scenarios.begin(), scenarios.end(),
+      [](const Scenario& left, const Scenario& right) { return left.name < right.name; });
   return scenarios;
 }
 

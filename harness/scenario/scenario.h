@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/scenario/mesh.h"
@@ -43,6 +44,9 @@ struct Scenario {
       name;  // "adamw8bit/moments_survive_mesh_change": path below scenarios/ without its ending
   std::filesystem::path file;
   std::string carrier;  // "toml" | "py" | "cpp"
+  std::string variant;  // of [vary]: "adamw4bit,bf16,full"; "" where the file varies nothing
+  std::vector<std::pair<std::string, std::string>>
+      choices;  // the same: "optimizer.name" -> "adamw4bit"
   std::string summary;
   std::vector<std::string> origin;
   std::vector<std::string> labels;
@@ -59,11 +63,14 @@ struct Scenario {
 };
 
 // `name_root`: the folder below which the path is the name; a file outside it is named by its own
-// stem, "stem/stem"-less: "mine/train.py" given on the command line is scenario "train".
-Scenario read_scenario(const std::filesystem::path& file, const std::filesystem::path& name_root);
+// stem, "stem/stem"-less: "mine/train.py" given on the command line is scenario "train". One
+// Scenario for each combination of [vary], all of one name.
+std::vector<Scenario> read_scenario(const std::filesystem::path& file,
+                                    const std::filesystem::path& name_root);
 
-// Every scenario below a folder, sorted by name. A file that is neither a scenario nor known is an
-// error, so that no scenario can be left out by a misspelt ending.
+// Every scenario below a folder, sorted by name, the variants of one in the order of its [vary]. A
+// file that is neither a scenario nor known is an error, so that no scenario can be left out by a
+// misspelt ending.
 std::vector<Scenario> read_scenarios(const std::filesystem::path& root);
 
 // What the core program knows of each adapter without starting it (native or python, options, save

@@ -30,7 +30,7 @@ class ScenarioTest : public testing::Test {
   Scenario read(const std::string& text, const std::string& name = "adamw8bit/x.toml") {
     std::filesystem::create_directories((folder_.path() / name).parent_path());
     write_file(folder_.path() / name, text);
-    return read_scenario(folder_.path() / name, folder_.path());
+    return read_scenario(folder_.path() / name, folder_.path()).at(0);
   }
   void refused(const Lines& lines, const std::string& place, const std::string& words) {
     refused_text(lines.text(), place, words);
@@ -79,7 +79,7 @@ TEST_F(ScenarioTest, EveryKeyArrivesAsWritten) {
   const Scenario scenario = read(R"(summary = "s"
 origin = ["pytorch/ao#3314"]
 labels = ["quick", "adamw8bit"]
-adapters = ["torchao", "reference"]
+adapters = ["torchao"]
 param_dtype = "bf16"
 seed = 7
 requires = ["cuda", "torch >= '2.8'"]
@@ -349,8 +349,11 @@ TEST_F(ScenarioTest, StochasticRoundingIsOfBf16AndOfTheSameMeshWhereAGeneratorDr
       << "what counts keeps no generator";
   lines.tables = rounding + "profile = \"torchao_eager\"\n";
   refused(lines, ":7:1", "dp4 -> dp2 cannot round alike; resume onto the same mesh");
-  lines.tables = rounding + "profile_after_save = \"torchao_compiled\"\n";
-  refused(lines, ":7:1", "cannot round alike");
+  lines.tables = rounding + "profile = \"torchao_compiled\"\n";
+  refused(lines, ":7:1", "which no reference models; use torchao_eager");
+  lines.tables = rounding + "profile_after_save = \"torchao_eager\"\n";
+  refused(lines, ":8:1", "canonical and torchao_eager are two formulas");
+  lines.tables = rounding + "profile = \"torchao_eager\"\n";
   lines.resume = "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\n";
   EXPECT_EQ(read(lines.text()).parts,
             (std::vector<std::string>{"param", "moment1", "moment2", "step", "lr", "rng"}));
@@ -468,7 +471,8 @@ TEST_F(ScenarioTest, CarriersMustHaveOneClosedBlock) {
 
 TEST_F(ScenarioTest, AFileOutsideTheTreeIsNamedByItself) {
   write_file(folder_ / "train.toml", Lines().text());
-  EXPECT_EQ(read_scenario(folder_ / "train.toml", folder_.path() / "scenarios").name, "train");
+  EXPECT_EQ(read_scenario(folder_ / "train.toml", folder_.path() / "scenarios").at(0).name,
+            "train");
   expect_error(Kind::usage, {"none.toml", "no such scenario file"},
                [&] { read_scenario(folder_ / "none.toml", folder_.path()); });
 }

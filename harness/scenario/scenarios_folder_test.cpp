@@ -18,7 +18,7 @@ TEST(ScenariosFolder, EveryFileIsAScenarioWithANameOfItsOwn) {
   EXPECT_FALSE(scenarios.empty());
   std::set<std::string> names;
   for (const Scenario& scenario : scenarios) {
-    EXPECT_TRUE(names.insert(scenario.name).second) << scenario.name;
+    EXPECT_TRUE(names.insert(scenario.name + "," + scenario.variant).second) << scenario.name;
     EXPECT_FALSE(scenario.labels.empty()) << scenario.name << ": no run would ever include it";
     EXPECT_NE(scenario.name.find('/'), std::string::npos)
         << scenario.name << ": put it in a subject";

@@ -382,7 +382,7 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   document.check_keys(root, "",
                       {"summary", "origin", "labels", "adapters", "adapter_options", "model",
                        "param_dtype", "master_dtype", "seed", "optimizer", "run", "resume",
-                       "compare", "fault", "known_broken", "requires"},
+                       "compare", "fault", "known_broken", "requires", "vary"},
                       {"fp8"});
   Scenario scenario;
   scenario.name = name;

@@ -11,7 +11,8 @@
 namespace resumecheck {
 
 // `file`: as shown in messages; `name`: the scenario's. Fills everything but Scenario::file and
-// carrier. Throws Error(usage) with file:line:column.
+// carrier, and what [vary] chose: variants.h takes that apart before. Throws Error(usage) with
+// file:line:column.
 Scenario scenario_from(const TomlNode& document, const std::string& file, const std::string& name,
                        const std::string& carrier);
 

@@ -137,10 +137,10 @@ std::vector<Case> find_cases(const std::filesystem::path& root,
       named.patterns.push_back(pattern);
       continue;
     }
-    const Scenario scenario = read_scenario(path->first, root / "scenarios");
+    const auto scenarios = read_scenario(path->first, root / "scenarios");
     Selection own = selection;
-    own.patterns = {scenario.name + path->second};
-    add_once(cases, select(expand({scenario}, environments), own));
+    own.patterns = {scenarios.front().name + path->second};
+    add_once(cases, select(expand(scenarios, environments), own));
   }
   if (selection.patterns.empty() || !named.patterns.empty()) {
     add_once(cases, select(expand(read_scenarios(root / "scenarios"), environments), named));
