@@ -49,41 +49,38 @@ RESUMECHECK_PHASE std::uint32_t* shared_integers(std::int64_t after_floats) {
   return reinterpret_cast<std::uint32_t*>(shared_words + after_floats);
 }
 
-template <class Values, class Lookup1, class Lookup2>
-__global__ void update_blocks_kernel(BlockTask task, Lookup1 lookup1, Lookup2 lookup2) {
+template <class Arithmetic, class Param>
+__global__ void update_blocks_kernel(BlockTask task) {
   std::uint32_t* words = shared_integers(2 * task.block);
   const BlockMemory memory = {shared_words, shared_words + task.block, words,
                               words + 2 * partial_maxima};
-  update_block<FusedLerp, Values>(DeviceTeam{}, task, blockIdx.x, memory, lookup1, lookup2);
+  update_block<Arithmetic, Param>(DeviceTeam{}, task, blockIdx.x, memory);
 }
 
-template <class Values>
+template <class Arithmetic, class Param>
 __global__ void update_part_kernel(BlockTask task, float* moment1, float* moment2,
                                    std::uint32_t* absmax) {
   const BlockMemory memory = {moment1, moment2, shared_integers(0), absmax};
-  update_moments<FusedLerp, Values>(DeviceTeam{}, task, 0, 0, static_cast<int>(task.count), memory);
+  update_moments<Arithmetic, Param>(DeviceTeam{}, task, 0, 0, static_cast<int>(task.count), memory);
 }
 
-template <class Lookup>
-__global__ void quantise_part_kernel(QuantiseTask task, const std::uint32_t* absmax,
-                                     Lookup lookup) {
-  quantise_values(DeviceTeam{}, task.values, static_cast<int>(task.count), absmax, lookup,
+__global__ void quantise_part_kernel(QuantiseTask task, const std::uint32_t* absmax) {
+  quantise_values(DeviceTeam{}, task.values, static_cast<int>(task.count), absmax, task.map,
                   task.codes, task.scale);
 }
 
-template <class Lookup>
-__global__ void quantise_blocks_kernel(QuantiseTask task, Lookup lookup) {
+__global__ void quantise_blocks_kernel(QuantiseTask task) {
   std::uint32_t* words = shared_integers(0);
-  quantise_block(DeviceTeam{}, task, blockIdx.x, words, words + partial_maxima, lookup);
+  quantise_block(DeviceTeam{}, task, blockIdx.x, words, words + partial_maxima);
 }
 
 __global__ void dequantise_blocks_kernel(DequantiseTask task) {
   dequantise_block(DeviceTeam{}, task, blockIdx.x);
 }
 
-template <class Values, class MomentValues>
+template <class Arithmetic, class Param, class MomentValues>
 __global__ void update_plain_kernel(PlainTask task) {
-  update_plain_tile<FusedLerp, Values, MomentValues>(DeviceTeam{}, task, blockIdx.x);
+  update_plain_tile<Arithmetic, Param, MomentValues>(DeviceTeam{}, task, blockIdx.x);
 }
 
 // ---- From the host -----------------------------------------------------------------------------
@@ -110,18 +107,40 @@ void check_block_fits(std::int64_t block) {
 class DeviceMap {
  public:
   explicit DeviceMap(const CodeMap& host)
-      : codebook_(host.codebook, 256),
-        table_(host.table, host.table == nullptr ? 0 : std::int64_t{1} << (32 - shift_of(host))),
-        map_{codebook_.data(), table_.data(), host.is_signed} {}
+      : codebook_(host.codebook, host.entries),
+        table_(host.table, host.table_entries),
+        map_{host.rule, codebook_.data(), table_.data(), host.entries, host.table_entries} {}
   CodeMap map() const { return map_; }
 
  private:
-  static int shift_of(const CodeMap& map) {
-    return map.is_signed ? signed_table_shift : unsigned_table_shift;
-  }
   DeviceArray<float> codebook_;
   DeviceArray<std::uint32_t> table_;
   CodeMap map_;
+};
+
+// A parameter, its gradient and what else its rounding needs.
+class DeviceParam {
+ public:
+  DeviceParam(const ParamTask& host, std::int64_t count)
+      : host_(host),
+        param_(host.param, count * element_bytes()),
+        grad_(host.grad, count * element_bytes()),
+        rounding_(host.rounding, host.rounding == nullptr ? 0 : count),
+        master_(host.master, host.master == nullptr ? 0 : count) {}
+  ParamTask task() const {
+    return {host_.bf16, param_.data(), grad_.data(), rounding_.data(), master_.data()};
+  }
+  void copy_back() const {
+    param_.copy_to(host_.param);
+    master_.copy_to(host_.master);
+  }
+
+ private:
+  std::int64_t element_bytes() const { return host_.bf16 ? 2 : 4; }
+  ParamTask host_;
+  DeviceArray<unsigned char> param_, grad_;
+  DeviceArray<std::uint16_t> rounding_;
+  DeviceArray<float> master_;
 };
 
 // A BlockTask whose pointers are to copies on the device; copy_back brings home what a step writes.
@@ -130,8 +149,7 @@ class DeviceBlocks {
   explicit DeviceBlocks(const BlockTask& host)
       : host_(host),
         blocks_(launchable(blocks_of(host.count, host.block))),
-        param_(host.param, host.count * element_bytes()),
-        grad_(host.grad, host.count * element_bytes()),
+        param_(host.param, host.count),
         codes1_(host.codes1, host.count),
         codes2_(host.codes2, host.count),
         scale1_(host.scale1, blocks_),
@@ -141,8 +159,7 @@ class DeviceBlocks {
   std::int64_t blocks() const { return blocks_; }
   BlockTask task() const {
     BlockTask task = host_;
-    task.param = param_.data();
-    task.grad = grad_.data();
+    task.param = param_.task();
     task.codes1 = codes1_.data();
     task.codes2 = codes2_.data();
     task.scale1 = scale1_.data();
@@ -151,7 +168,7 @@ class DeviceBlocks {
     task.map2 = map2_.map();
     return task;
   }
-  void copy_param_back() const { param_.copy_to(host_.param); }
+  void copy_param_back() const { param_.copy_back(); }
   void copy_back() const {
     copy_param_back();
     codes1_.copy_to(host_.codes1);
@@ -161,56 +178,54 @@ class DeviceBlocks {
   }
 
  private:
-  std::int64_t element_bytes() const { return host_.bf16 ? 2 : 4; }
   BlockTask host_;
   std::int64_t blocks_;
-  DeviceArray<unsigned char> param_, grad_;
+  DeviceParam param_;
   DeviceArray<std::uint8_t> codes1_, codes2_;
   DeviceArray<float> scale1_, scale2_;
   DeviceMap map1_, map2_;
 };
 
-template <class Values>
-void launch_update_blocks(const BlockTask& task, std::int64_t blocks) {
-  const std::size_t shared =
-      static_cast<std::size_t>(2 * task.block + reduction_words) * sizeof(float);
-  const bool by_table = task.map1.table != nullptr && task.map1.is_signed &&
-                        task.map2.table != nullptr && !task.map2.is_signed;
-  if (by_table)
-    RESUMECHECK_LAUNCH((update_blocks_kernel<Values, SignedTableLookup, UnsignedTableLookup>),
-                       blocks, shared, task, SignedTableLookup{task.map1.table},
-                       UnsignedTableLookup{task.map2.table});
-  else
-    RESUMECHECK_LAUNCH((update_blocks_kernel<Values, SearchLookup, SearchLookup>), blocks, shared,
-                       task, SearchLookup{task.map1.codebook}, SearchLookup{task.map2.codebook});
-  finish_launch("updating whole blocks");
-}
+struct LaunchUpdateBlocks {
+  const BlockTask& task;
+  std::int64_t blocks;
+  template <class Arithmetic, class Param>
+  void operator()(Arithmetic, Param) const {
+    const std::size_t shared =
+        static_cast<std::size_t>(2 * task.block + reduction_words) * sizeof(float);
+    RESUMECHECK_LAUNCH((update_blocks_kernel<Arithmetic, Param>), blocks, shared, task);
+    finish_launch("updating whole blocks");
+  }
+};
 
 void update_whole_blocks(const BlockTask& host) {
   const DeviceBlocks device(host);
-  host.bf16 ? launch_update_blocks<Bf16Values>(device.task(), device.blocks())
-            : launch_update_blocks<Fp32Values>(device.task(), device.blocks());
+  const BlockTask task = device.task();
+  by_policies(task, LaunchUpdateBlocks{task, device.blocks()});
   device.copy_back();
 }
 
-template <class Values>
-void launch_update_part(const BlockTask& task, float* moment1, float* moment2,
-                        std::uint32_t* absmax) {
-  constexpr std::size_t shared = 2 * partial_maxima * sizeof(std::uint32_t);
-  RESUMECHECK_LAUNCH((update_part_kernel<Values>), 1, shared, task, moment1, moment2, absmax);
-  finish_launch("updating a cut block");
-}
+struct LaunchUpdatePart {
+  const BlockTask& task;
+  float* moment1;
+  float* moment2;
+  std::uint32_t* absmax;
+  template <class Arithmetic, class Param>
+  void operator()(Arithmetic, Param) const {
+    constexpr std::size_t shared = 2 * partial_maxima * sizeof(std::uint32_t);
+    RESUMECHECK_LAUNCH((update_part_kernel<Arithmetic, Param>), 1, shared, task, moment1, moment2,
+                       absmax);
+    finish_launch("updating a cut block");
+  }
+};
 
-CutBlock update_cut_block(const QuantisedRun& run, const StepScalars& scalars, std::int64_t begin,
-                          std::int64_t count) {
-  const BlockTask host = task_of(run, scalars, begin, count);
+CutBlock update_cut_block(const QuantisedRun& run, const BlockTask& host, std::int64_t begin) {
+  const std::int64_t count = host.count;
   const DeviceBlocks device(host);
   const DeviceArray<float> moment1(count), moment2(count);
   const DeviceArray<std::uint32_t> absmax(2);
-  host.bf16
-      ? launch_update_part<Bf16Values>(device.task(), moment1.data(), moment2.data(), absmax.data())
-      : launch_update_part<Fp32Values>(device.task(), moment1.data(), moment2.data(),
-                                       absmax.data());
+  const BlockTask task = device.task();
+  by_policies(task, LaunchUpdatePart{task, moment1.data(), moment2.data(), absmax.data()});
   device.copy_param_back();
   CutBlock cut;
   cut.block = (run.first + begin) / run.block;
@@ -226,7 +241,7 @@ CutBlock update_cut_block(const QuantisedRun& run, const StepScalars& scalars, s
   return cut;
 }
 
-// launch(task, lookup) with the task's pointers on the device and the look-up of its codebook.
+// launch(task) with the task's pointers on the device.
 template <class Launch>
 void quantise_by(const QuantiseTask& host, std::int64_t blocks, Launch launch) {
   const DeviceArray<float> values(host.values, host.count), scale(blocks);
@@ -237,71 +252,45 @@ void quantise_by(const QuantiseTask& host, std::int64_t blocks, Launch launch) {
   task.codes = codes.data();
   task.scale = scale.data();
   task.map = map.map();
-  if (task.map.table == nullptr)
-    launch(task, SearchLookup{task.map.codebook});
-  else if (task.map.is_signed)
-    launch(task, SignedTableLookup{task.map.table});
-  else
-    launch(task, UnsignedTableLookup{task.map.table});
+  launch(task);
   codes.copy_to(host.codes);
   scale.copy_to(host.scale);
 }
 
-struct LaunchQuantisePart {
-  const std::uint32_t* absmax;
-  template <class Lookup>
-  void operator()(const QuantiseTask& task, Lookup lookup) const {
-    RESUMECHECK_LAUNCH((quantise_part_kernel<Lookup>), 1, 0, task, absmax, lookup);
-    finish_launch("quantising a cut block");
-  }
-};
-
-struct LaunchQuantiseBlocks {
-  std::int64_t blocks;
-  template <class Lookup>
-  void operator()(const QuantiseTask& task, Lookup lookup) const {
-    constexpr std::size_t shared = (partial_maxima + 1) * sizeof(std::uint32_t);
-    RESUMECHECK_LAUNCH((quantise_blocks_kernel<Lookup>), blocks, shared, task, lookup);
-    finish_launch("quantising blocks");
-  }
-};
-
-void quantise_part(const QuantiseTask& task, std::uint32_t largest) {
+void quantise_part(const QuantiseTask& host, std::uint32_t largest) {
   const DeviceArray<std::uint32_t> absmax(&largest, 1);
-  quantise_by(task, 1, LaunchQuantisePart{absmax.data()});
+  quantise_by(host, 1, [&](const QuantiseTask& task) {
+    RESUMECHECK_LAUNCH((quantise_part_kernel), 1, 0, task, absmax.data());
+    finish_launch("quantising a cut block");
+  });
 }
 
 void dequantise_blocks(const DequantiseTask& host) {
   if (host.count == 0) return;
   const std::int64_t blocks = launchable(blocks_of(host.count, host.block));
   const DeviceArray<std::uint8_t> codes(host.codes, host.count);
-  const DeviceArray<float> scale(host.scale, blocks), codebook(host.codebook, 256),
-      values(host.count);
+  const DeviceArray<float> scale(host.scale, blocks), values(host.count);
+  const DeviceMap map(host.map);
   DequantiseTask task = host;
   task.codes = codes.data();
   task.scale = scale.data();
-  task.codebook = codebook.data();
+  task.map = map.map();
   task.values = values.data();
   RESUMECHECK_LAUNCH((dequantise_blocks_kernel), blocks, 0, task);
   finish_launch("dequantising blocks");
   values.copy_to(host.values);
 }
 
-template <class Values, class MomentValues>
-void launch_update_plain(const PlainTask& task) {
-  const std::int64_t tiles = launchable(blocks_of(task.count, plain_tile));
-  RESUMECHECK_LAUNCH((update_plain_kernel<Values, MomentValues>), tiles, 0, task);
-  finish_launch("updating unquantised moments");
-}
-
-void launch_update_plain_by_types(const PlainTask& task) {
-  if (task.bf16)
-    task.bf16_moments ? launch_update_plain<Bf16Values, Bf16Values>(task)
-                      : launch_update_plain<Bf16Values, Fp32Values>(task);
-  else
-    task.bf16_moments ? launch_update_plain<Fp32Values, Bf16Values>(task)
-                      : launch_update_plain<Fp32Values, Fp32Values>(task);
-}
+template <class MomentValues>
+struct LaunchUpdatePlain {
+  const PlainTask& task;
+  template <class Arithmetic, class Param>
+  void operator()(Arithmetic, Param) const {
+    const std::int64_t tiles = launchable(blocks_of(task.count, plain_tile));
+    RESUMECHECK_LAUNCH((update_plain_kernel<Arithmetic, Param, MomentValues>), tiles, 0, task);
+    finish_launch("updating unquantised moments");
+  }
+};
 
 }  // namespace
 
@@ -331,15 +320,17 @@ DeviceDescription describe_device() {
 }
 
 std::vector<CutBlock> update_quantised_on_device(const QuantisedRun& run,
-                                                 const StepScalars& scalars, Profile /*profile*/) {
+                                                 const StepScalars& scalars, Profile profile) {
   const GridPlace place = place_on_grid(run);
   check_block_fits(run.block);
+  const auto task = [&](std::int64_t begin, std::int64_t end) {
+    return task_of(run, scalars, profile, begin, end - begin);
+  };
   std::vector<CutBlock> cuts;
-  if (place.head > 0) cuts.push_back(update_cut_block(run, scalars, 0, place.head));
-  if (place.tail > place.head)
-    update_whole_blocks(task_of(run, scalars, place.head, place.tail - place.head));
+  if (place.head > 0) cuts.push_back(update_cut_block(run, task(0, place.head), 0));
+  if (place.tail > place.head) update_whole_blocks(task(place.head, place.tail));
   if (run.count > place.tail)
-    cuts.push_back(update_cut_block(run, scalars, place.tail, run.count - place.tail));
+    cuts.push_back(update_cut_block(run, task(place.tail, run.count), place.tail));
   return cuts;
 }
 
@@ -349,41 +340,44 @@ void finish_cut_block_on_device(const QuantisedRun& run, const CutBlock& cut) {
   quantise_part(tasks.moment2, cut.absmax2);
 }
 
-void update_plain_on_device(const PlainRun& run, const StepScalars& scalars, Profile /*profile*/) {
-  const PlainTask host = task_of(run, scalars);
+void update_plain_on_device(const PlainRun& run, const StepScalars& scalars, Profile profile) {
+  const PlainTask host = task_of(run, scalars, profile);
   if (host.count == 0) return;
-  const std::int64_t bytes = host.count * (host.bf16 ? 2 : 4);
   const std::int64_t moment_bytes = host.count * (host.bf16_moments ? 2 : 4);
-  const DeviceArray<unsigned char> param(host.param, bytes), grad(host.grad, bytes);
+  const DeviceParam param(host.param, host.count);
   const DeviceArray<unsigned char> moment1(host.moment1, moment_bytes),
       moment2(host.moment2, moment_bytes);
   PlainTask task = host;
-  task.param = param.data();
-  task.grad = grad.data();
+  task.param = param.task();
   task.moment1 = moment1.data();
   task.moment2 = moment2.data();
-  launch_update_plain_by_types(task);
-  param.copy_to(host.param);
+  task.bf16_moments ? by_policies(task, LaunchUpdatePlain<Bf16Values>{task})
+                    : by_policies(task, LaunchUpdatePlain<Fp32Values>{task});
+  param.copy_back();
   moment1.copy_to(host.moment1);
   moment2.copy_to(host.moment2);
 }
 
-void dequantise_on_device(Storage /*storage*/, const std::uint8_t* codes, const float* scale,
+void dequantise_on_device(Storage storage, const std::uint8_t* codes, const float* scale,
                           const float* codebook, std::int64_t first, std::int64_t count,
                           std::int64_t block, float* values) {
   const DequantiseTasks tasks =
-      dequantise_tasks(codes, scale, codebook, first, count, block, values);
+      dequantise_tasks(storage, codes, scale, codebook, first, count, block, values);
   dequantise_blocks(tasks.head);
   dequantise_blocks(tasks.rest);
 }
 
-void quantise_on_device(Storage /*storage*/, const float* values, std::int64_t count,
+void quantise_on_device(Storage storage, const float* values, std::int64_t count,
                         std::int64_t block, const float* codebook, std::uint8_t* codes,
                         float* scale) {
-  const QuantiseTask task = quantise_task(values, count, block, codebook, codes, scale);
+  const QuantiseTask host = quantise_task(storage, values, count, block, codebook, codes, scale);
   if (count == 0) return;
   const std::int64_t blocks = launchable(blocks_of(count, block));
-  quantise_by(task, blocks, LaunchQuantiseBlocks{blocks});
+  quantise_by(host, blocks, [&](const QuantiseTask& task) {
+    constexpr std::size_t shared = (partial_maxima + 1) * sizeof(std::uint32_t);
+    RESUMECHECK_LAUNCH((quantise_blocks_kernel), blocks, shared, task);
+    finish_launch("quantising blocks");
+  });
 }
 
 }  // namespace resumecheck::kernels

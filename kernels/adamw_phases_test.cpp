@@ -46,26 +46,28 @@ namespace {
 Subject shuffled_subject() {
   Subject subject;
   subject.name = "shuffled";
-  subject.update = [](const QuantisedRun& run, const StepScalars& scalars, Profile) {
-    return update_quantised_with(shuffled_unit, run, scalars);
+  subject.update = [](const QuantisedRun& run, const StepScalars& scalars, Profile profile) {
+    return update_quantised_with(shuffled_unit, run, scalars, profile);
   };
   subject.finish = [](const QuantisedRun& run, const CutBlock& cut) {
     const FinishTasks tasks = finish_tasks(run, cut);
     shuffled_unit.quantise_part(tasks.moment1, cut.absmax1);
     shuffled_unit.quantise_part(tasks.moment2, cut.absmax2);
   };
-  subject.update_plain = [](const PlainRun& run, const StepScalars& scalars, Profile) {
-    shuffled_unit.update_plain(task_of(run, scalars));
+  subject.update_plain = [](const PlainRun& run, const StepScalars& scalars, Profile profile) {
+    shuffled_unit.update_plain(task_of(run, scalars, profile));
   };
-  subject.quantise = [](Storage, const float* values, std::int64_t count, std::int64_t block,
-                        const float* codebook, std::uint8_t* codes, float* scale) {
-    shuffled_unit.quantise_blocks(quantise_task(values, count, block, codebook, codes, scale));
+  subject.quantise = [](Storage storage, const float* values, std::int64_t count,
+                        std::int64_t block, const float* codebook, std::uint8_t* codes,
+                        float* scale) {
+    shuffled_unit.quantise_blocks(
+        quantise_task(storage, values, count, block, codebook, codes, scale));
   };
-  subject.dequantise = [](Storage, const std::uint8_t* codes, const float* scale,
+  subject.dequantise = [](Storage storage, const std::uint8_t* codes, const float* scale,
                           const float* codebook, std::int64_t first, std::int64_t count,
                           std::int64_t block, float* values) {
     const DequantiseTasks tasks =
-        dequantise_tasks(codes, scale, codebook, first, count, block, values);
+        dequantise_tasks(storage, codes, scale, codebook, first, count, block, values);
     shuffled_unit.dequantise_blocks(tasks.head);
     shuffled_unit.dequantise_blocks(tasks.rest);
   };

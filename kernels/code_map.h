@@ -8,18 +8,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/adamw.h"
 #include "kernels/isa_unit.h"
 
 namespace resumecheck::kernels {
 
-constexpr int signed_table_shift = 17;
-constexpr int unsigned_table_shift = 16;
-
 // [2^(32 - shift)] entries, or empty where the codebook is too fine for buckets of that width.
-std::vector<std::uint32_t> carry_table(const float* codebook, int shift);
+// Codes of fewer than 8 bits have their upper bits set in the table, for the carry to wrap.
+std::vector<std::uint32_t> carry_table(const float* codebook, int entries, int shift);
 
-// With a table where the codebook is one of this project's two, by search otherwise. The pointers
-// live as long as the program and the codebook do.
-CodeMap code_map_for(const float* codebook);
+// With a table where the codebook is the standard one, by search otherwise. codebook is not read
+// for e4m3. The pointers live as long as the program and the codebook do.
+CodeMap code_map_for(Storage storage, const float* codebook);
 
 }  // namespace resumecheck::kernels

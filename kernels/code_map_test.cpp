@@ -19,11 +19,22 @@ namespace {
 
 struct Map {
   const char* name;
+  Storage storage;
   const std::vector<float>* codebook;
   int shift;
 };
-const Map maps[] = {{"signed", &standard_codebook(Storage::map8, true), signed_table_shift},
-                    {"unsigned", &standard_codebook(Storage::map8, false), unsigned_table_shift}};
+const Map maps[] = {
+    {"signed", Storage::map8, &standard_codebook(Storage::map8, true), signed_table_shift},
+    {"unsigned", Storage::map8, &standard_codebook(Storage::map8, false), unsigned_table_shift},
+    {"signed 4-bit", Storage::map4, &standard_codebook(Storage::map4, true), table4_shift},
+    {"unsigned 4-bit", Storage::map4, &standard_codebook(Storage::map4, false), table4_shift}};
+
+CodeMap searched(const Map& map) {
+  CodeMap search = code_map_for(map.storage, map.codebook->data());
+  search.rule = map.storage == Storage::map8 ? CodeRule::search8 : CodeRule::search4;
+  search.table = nullptr;
+  return search;
+}
 
 // Divided by a scale of 1, the values are the quotients.
 std::vector<std::uint8_t> codes_of(const std::vector<float>& quotients, const CodeMap& map) {
@@ -41,9 +52,8 @@ std::vector<std::uint8_t> codes_of(const std::vector<float>& quotients, const Co
 
 // Fails at the first float on which they differ.
 void compare_table_with_search(const Map& map, const std::vector<float>& quotients) {
-  const CodeMap by_table = code_map_for(map.codebook->data());
-  CodeMap by_search = by_table;
-  by_search.table = nullptr;
+  const CodeMap by_table = code_map_for(map.storage, map.codebook->data());
+  const CodeMap by_search = searched(map);
   ASSERT_NE(by_table.table, nullptr) << "the standard codebook has no table";
   if (quotients.empty()) return;
   const std::vector<std::uint8_t> table = codes_of(quotients, by_table);
@@ -104,8 +114,7 @@ TEST(Search, EqualsTheSlowTwin) {
     for (const std::uint32_t bits : {0x7f800000U, 0xff800000U, 0x7fc00000U, 0xffc00000U,
                                      0x7f800001U, 0x3f800001U, 0xbf800001U, 0x80000000U, 1U})
       quotients.push_back(float_of(bits));
-    const std::vector<std::uint8_t> codes =
-        codes_of(quotients, {map.codebook->data(), nullptr, false});
+    const std::vector<std::uint8_t> codes = codes_of(quotients, searched(map));
     for (std::size_t i = 0; i < quotients.size(); ++i)
       ASSERT_EQ(codes[i], slow_twin::code_of(quotients[i], codebook))
           << map.name << " map, bits 0x" << std::hex << bits_of(quotients[i]);
@@ -113,15 +122,21 @@ TEST(Search, EqualsTheSlowTwin) {
 }
 
 TEST(CarryTable, IsRefusedWhereABucketWouldHoldTwoThresholds) {
-  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, false).data(), 20).empty());
-  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, true).data(), 21).empty());
+  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, false).data(), 256, 20).empty());
+  EXPECT_TRUE(carry_table(standard_codebook(Storage::map8, true).data(), 256, 21).empty());
 }
 
 TEST(CodeMap, AnyOtherCodebookIsSearched) {
   std::vector<float> other = standard_codebook(Storage::map8, true);
-  EXPECT_NE(code_map_for(other.data()).table, nullptr) << "an equal copy is the same codebook";
+  EXPECT_NE(code_map_for(Storage::map8, other.data()).table, nullptr)
+      << "an equal copy is the same codebook";
   other[3] = std::nextafterf(other[3], 0.0F);
-  EXPECT_EQ(code_map_for(other.data()).table, nullptr);
+  EXPECT_EQ(code_map_for(Storage::map8, other.data()).rule, CodeRule::search8);
+  other = standard_codebook(Storage::map4, false);
+  EXPECT_EQ(code_map_for(Storage::map4, other.data()).rule, CodeRule::table4);
+  other[15] = 2.0F;
+  EXPECT_EQ(code_map_for(Storage::map4, other.data()).rule, CodeRule::search4);
+  EXPECT_EQ(code_map_for(Storage::e4m3, nullptr).rule, CodeRule::e4m3);
 }
 
 }  // namespace

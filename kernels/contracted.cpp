@@ -18,10 +18,10 @@ const IsaUnit &contracted_unit = baseline_unit, &fast_math_unit = baseline_unit;
 namespace {
 
 std::vector<CutBlock> update_if_available(const IsaUnit& unit, const QuantisedRun& run,
-                                          const StepScalars& scalars) {
+                                          const StepScalars& scalars, Profile profile) {
   if (!contracted_available())
     throw std::runtime_error("kernels: a build with forbidden flags needs AVX2 and FMA");
-  return update_quantised_with(unit, run, scalars);
+  return update_quantised_with(unit, run, scalars, profile);
 }
 
 }  // namespace
@@ -32,13 +32,13 @@ bool contracted_available() {
 }
 
 std::vector<CutBlock> update_quantised_contracted(const QuantisedRun& run,
-                                                  const StepScalars& scalars, Profile /*profile*/) {
-  return update_if_available(contracted_unit, run, scalars);
+                                                  const StepScalars& scalars, Profile profile) {
+  return update_if_available(contracted_unit, run, scalars, profile);
 }
 
 std::vector<CutBlock> update_quantised_fast_math(const QuantisedRun& run,
-                                                 const StepScalars& scalars, Profile /*profile*/) {
-  return update_if_available(fast_math_unit, run, scalars);
+                                                 const StepScalars& scalars, Profile profile) {
+  return update_if_available(fast_math_unit, run, scalars, profile);
 }
 
 }  // namespace resumecheck::kernels

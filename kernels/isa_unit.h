@@ -9,12 +9,28 @@
 
 namespace resumecheck::kernels {
 
+// Low bits of a quotient's key that a bucket of its carry table spans: what table_shift in
+// code_map.h is made for.
+constexpr int signed_table_shift = 17, unsigned_table_shift = 16, table4_shift = 20;
+
 // How a quotient becomes a code: by the carry table where there is one for this codebook, otherwise
-// by binary search.
+// by binary search; a float of 8 bits by its own bits.
+enum class CodeRule { table8_signed, table8_unsigned, table4, search8, search4, e4m3 };
+
 struct CodeMap {
-  const float* codebook = nullptr;       // [256], sorted
-  const std::uint32_t* table = nullptr;  // see code_map.h; null: search
-  bool is_signed = false;                // which of the two tables
+  CodeRule rule = CodeRule::search8;
+  const float* codebook = nullptr;       // [entries], sorted but for e4m3: what a code stands for
+  const std::uint32_t* table = nullptr;  // [table_entries], see code_map.h; null where none is used
+  int entries = 0, table_entries = 0;
+};
+
+// A parameter and its gradient, of one type.
+struct ParamTask {
+  bool bf16 = false;
+  void* param = nullptr;
+  const void* grad = nullptr;
+  const std::uint16_t* rounding = nullptr;  // null: to nearest even
+  float* master = nullptr;                  // null: the parameter is its own
 };
 
 // A run of elements that starts on the block grid of its moments. Every pointer is to the first
@@ -22,9 +38,8 @@ struct CodeMap {
 struct BlockTask {
   std::int64_t count = 0;  // elements; the last block may be short
   std::int64_t block = 0;  // elements of a block
-  bool bf16 = false;       // the type of param and grad
-  void* param = nullptr;
-  const void* grad = nullptr;
+  bool fused = true;       // the linear interpolation's multiply-add
+  ParamTask param;
   std::uint8_t* codes1 = nullptr;
   std::uint8_t* codes2 = nullptr;
   float* scale1 = nullptr;  // [blocks]
@@ -36,10 +51,9 @@ struct BlockTask {
 
 struct PlainTask {
   std::int64_t count = 0;
-  bool bf16 = false;          // the type of param and grad
+  bool fused = true;          // as in BlockTask
   bool bf16_moments = false;  // the type of moment1 and moment2
-  void* param = nullptr;
-  const void* grad = nullptr;
+  ParamTask param;
   void* moment1 = nullptr;
   void* moment2 = nullptr;
   StepScalars scalars;
@@ -59,7 +73,7 @@ struct DequantiseTask {
   std::int64_t block = 0;
   const std::uint8_t* codes = nullptr;
   const float* scale = nullptr;  // [blocks]
-  const float* codebook = nullptr;
+  CodeMap map;
   float* values = nullptr;
   std::int32_t zero = 0;  // see CodebookEntries
 };

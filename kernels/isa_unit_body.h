@@ -30,74 +30,35 @@ struct LoopTeam {
 };
 #endif
 
-template <class Arithmetic, class Values, class Lookup1, class Lookup2>
-void update_blocks_by(const BlockTask& task, float* scratch, Lookup1 lookup1, Lookup2 lookup2) {
-  std::uint32_t words[reduction_words];
-  const BlockMemory memory = {scratch, scratch + task.block, words, words + 2 * partial_maxima};
-  const std::int64_t blocks = blocks_of(task.count, task.block);
-  for (std::int64_t index = 0; index < blocks; ++index)
-    update_block<Arithmetic, Values>(RESUMECHECK_TEAM{}, task, index, memory, lookup1, lookup2);
-}
-
-template <class Values>
-void update_blocks_of(const BlockTask& task, float* scratch) {
-  const bool by_table = task.map1.table != nullptr && task.map1.is_signed &&
-                        task.map2.table != nullptr && !task.map2.is_signed;
-  if (by_table)
-    update_blocks_by<FusedLerp, Values>(task, scratch, SignedTableLookup{task.map1.table},
-                                        UnsignedTableLookup{task.map2.table});
-  else
-    update_blocks_by<FusedLerp, Values>(task, scratch, SearchLookup{task.map1.codebook},
-                                        SearchLookup{task.map2.codebook});
-}
-
 void update_blocks(const BlockTask& task, float* scratch) {
-  task.bf16 ? update_blocks_of<Bf16Values>(task, scratch)
-            : update_blocks_of<Fp32Values>(task, scratch);
-}
-
-template <class Values>
-void update_part_of(const BlockTask& task, float* moment1, float* moment2, std::uint32_t* absmax) {
-  std::uint32_t partials[2 * partial_maxima];
-  update_moments<FusedLerp, Values>(RESUMECHECK_TEAM{}, task, 0, 0, static_cast<int>(task.count),
-                                    BlockMemory{moment1, moment2, partials, absmax});
+  by_policies(task, [&](auto arithmetic, auto param) {
+    std::uint32_t words[reduction_words];
+    const BlockMemory memory = {scratch, scratch + task.block, words, words + 2 * partial_maxima};
+    const std::int64_t blocks = blocks_of(task.count, task.block);
+    for (std::int64_t index = 0; index < blocks; ++index)
+      update_block<decltype(arithmetic), decltype(param)>(RESUMECHECK_TEAM{}, task, index, memory);
+  });
 }
 
 void update_part(const BlockTask& task, float* moment1, float* moment2, std::uint32_t* absmax) {
-  task.bf16 ? update_part_of<Bf16Values>(task, moment1, moment2, absmax)
-            : update_part_of<Fp32Values>(task, moment1, moment2, absmax);
-}
-
-template <class Lookup>
-void quantise_part_by(const QuantiseTask& task, std::uint32_t absmax, Lookup lookup) {
-  quantise_values(RESUMECHECK_TEAM{}, task.values, static_cast<int>(task.count), &absmax, lookup,
-                  task.codes, task.scale);
-}
-
-template <class Lookup>
-void quantise_blocks_by(const QuantiseTask& task, Lookup lookup) {
-  std::uint32_t words[partial_maxima + 1];
-  const std::int64_t blocks = blocks_of(task.count, task.block);
-  for (std::int64_t index = 0; index < blocks; ++index)
-    quantise_block(RESUMECHECK_TEAM{}, task, index, words, words + partial_maxima, lookup);
+  by_policies(task, [&](auto arithmetic, auto param) {
+    std::uint32_t partials[2 * partial_maxima];
+    update_moments<decltype(arithmetic), decltype(param)>(
+        RESUMECHECK_TEAM{}, task, 0, 0, static_cast<int>(task.count),
+        BlockMemory{moment1, moment2, partials, absmax});
+  });
 }
 
 void quantise_part(const QuantiseTask& task, std::uint32_t absmax) {
-  if (task.map.table == nullptr)
-    quantise_part_by(task, absmax, SearchLookup{task.map.codebook});
-  else if (task.map.is_signed)
-    quantise_part_by(task, absmax, SignedTableLookup{task.map.table});
-  else
-    quantise_part_by(task, absmax, UnsignedTableLookup{task.map.table});
+  quantise_values(RESUMECHECK_TEAM{}, task.values, static_cast<int>(task.count), &absmax, task.map,
+                  task.codes, task.scale);
 }
 
 void quantise_blocks(const QuantiseTask& task) {
-  if (task.map.table == nullptr)
-    quantise_blocks_by(task, SearchLookup{task.map.codebook});
-  else if (task.map.is_signed)
-    quantise_blocks_by(task, SignedTableLookup{task.map.table});
-  else
-    quantise_blocks_by(task, UnsignedTableLookup{task.map.table});
+  std::uint32_t words[partial_maxima + 1];
+  const std::int64_t blocks = blocks_of(task.count, task.block);
+  for (std::int64_t index = 0; index < blocks; ++index)
+    quantise_block(RESUMECHECK_TEAM{}, task, index, words, words + partial_maxima);
 }
 
 void dequantise_blocks(const DequantiseTask& task) {
@@ -106,20 +67,18 @@ void dequantise_blocks(const DequantiseTask& task) {
     dequantise_block(RESUMECHECK_TEAM{}, task, index);
 }
 
-template <class Values, class MomentValues>
+template <class MomentValues>
 void update_plain_of(const PlainTask& task) {
-  const std::int64_t tiles = blocks_of(task.count, plain_tile);
-  for (std::int64_t index = 0; index < tiles; ++index)
-    update_plain_tile<FusedLerp, Values, MomentValues>(RESUMECHECK_TEAM{}, task, index);
+  by_policies(task, [&](auto arithmetic, auto param) {
+    const std::int64_t tiles = blocks_of(task.count, plain_tile);
+    for (std::int64_t index = 0; index < tiles; ++index)
+      update_plain_tile<decltype(arithmetic), decltype(param), MomentValues>(RESUMECHECK_TEAM{},
+                                                                             task, index);
+  });
 }
 
 void update_plain(const PlainTask& task) {
-  if (task.bf16)
-    task.bf16_moments ? update_plain_of<Bf16Values, Bf16Values>(task)
-                      : update_plain_of<Bf16Values, Fp32Values>(task);
-  else
-    task.bf16_moments ? update_plain_of<Fp32Values, Bf16Values>(task)
-                      : update_plain_of<Fp32Values, Fp32Values>(task);
+  task.bf16_moments ? update_plain_of<Bf16Values>(task) : update_plain_of<Fp32Values>(task);
 }
 
 }  // namespace

@@ -28,11 +28,26 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-float grid_value(std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
-                 std::uint64_t index, int exponent) {
-  const std::uint32_t word = philox4x32_10(
+namespace {
+
+std::uint32_t word_for(std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
+                       std::uint64_t index) {
+  return philox4x32_10(
       {static_cast<std::uint32_t>(stream) + 256U * ordinal, step, low(index), high(index)},
       {low(seed), high(seed)})[0];
+}
+
+}  // namespace
+
+std::uint16_t rounding_bits(std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step,
+                            std::uint64_t index) {
+  const std::uint32_t word = word_for(seed, Stream::stochastic_rounding, ordinal, step, index);
+  return static_cast<std::uint16_t>(word >> 16);
+}
+
+float grid_value(std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
+                 std::uint64_t index, int exponent) {
+  const std::uint32_t word = word_for(seed, stream, ordinal, step, index);
   const int grid = static_cast<int>(word >> 20) - 2048;
   return std::ldexp(static_cast<float>(grid), exponent);
 }

@@ -73,12 +73,41 @@ TEST(Runs, ThatCannotBeAreRefused) {
   run = run_at(0, 0, 32);
   run.scale2 = nullptr;
   EXPECT_NO_THROW(place_on_grid(run)) << "an empty run of an uneven mesh has no storage";
-  EXPECT_THROW(
-      quantise_task(nullptr, 4, 8, standard_codebook(Storage::map8, true).data(), nullptr, nullptr),
-      std::invalid_argument);
-  EXPECT_THROW(dequantise_tasks(nullptr, nullptr, nullptr, 0, 4, 8, nullptr),
+  EXPECT_THROW(quantise_task(Storage::map8, nullptr, 4, 8,
+                             standard_codebook(Storage::map8, true).data(), nullptr, nullptr),
+               std::invalid_argument);
+  EXPECT_THROW(dequantise_tasks(Storage::map8, nullptr, nullptr, nullptr, 0, 4, 8, nullptr),
                std::invalid_argument);
   EXPECT_THROW(step_scalars({}, 0), std::invalid_argument) << "steps count from 1";
+}
+
+TEST(Runs, WhoseStorageDoesNotFitAreRefused) {
+  QuantisedRun run = run_at(0, 8, 32);
+  run.storage = Storage::e4m3;
+  EXPECT_THROW(place_on_grid(run), std::invalid_argument) << "an e4m3 moment with a codebook";
+  run.codebook1 = run.codebook2 = nullptr;
+  EXPECT_NO_THROW(place_on_grid(run));
+  run.storage = Storage::map4;
+  EXPECT_THROW(place_on_grid(run), std::invalid_argument) << "a map without its codebook";
+  run.codebook1 = standard_codebook(Storage::map4, true).data();
+  run.codebook2 = standard_codebook(Storage::map4, false).data();
+  EXPECT_NO_THROW(place_on_grid(run));
+  std::uint8_t codes[8] = {0, 1, 2, 3, 4, 5, 6, 16};
+  run.codes2 = codes;
+  EXPECT_THROW(place_on_grid(run), std::invalid_argument) << "a code behind the codebook's end";
+}
+
+TEST(Runs, OfFp32ParametersHaveNoRoundingAndNoMaster) {
+  static float master[8];
+  static const std::uint16_t rounding[8] = {};
+  PlainRun plain;
+  plain.master = master;
+  EXPECT_THROW(task_of(plain, {}, Profile::canonical), std::invalid_argument);
+  plain.type = ParamType::bf16;
+  EXPECT_NO_THROW(task_of(plain, {}, Profile::canonical));
+  QuantisedRun run = run_at(0, 8, 32);
+  run.rounding = rounding;
+  EXPECT_THROW(place_on_grid(run), std::invalid_argument);
 }
 
 TEST(CutBlocks, ThatDoNotFitTheirRunAreRefused) {

@@ -23,23 +23,44 @@ float point(int i, int points) {
   return static_cast<float>(exact);
 }
 
-float lerp(float from, float to, float weight) {
+// torch's: 1 - beta is an fp32 number before anything is asked of it.
+float fused_lerp(float from, float to, double beta) {
+  const auto weight = static_cast<float>(1.0 - beta);
   const float difference = to - from;
   if (std::fabs(weight) < 0.5F) return std::fma(weight, difference, from);
   const float remaining = weight - 1.0F;
   return std::fma(remaining, difference, to);
 }
 
+// A compiler's, that has folded the constants in double and must not contract.
+float unfused_lerp(float from, float to, double beta) {
+  const double weight = 1.0 - beta;
+  const float difference = to - from;
+  if (std::fabs(weight) < 0.5) {
+    const float product = static_cast<float>(weight) * difference;
+    return from + product;
+  }
+  const float product = static_cast<float>(weight - 1.0) * difference;
+  return to + product;
+}
+
+float lerp(float from, float to, double beta, bool fused) {
+  return fused ? fused_lerp(from, to, beta) : unfused_lerp(from, to, beta);
+}
+
 struct Scalars {
-  float lr, lr_times_decay, weight1, weight2, correction1, root_of_correction2, eps;
+  float lr, lr_times_decay, correction1, root_of_correction2, eps;
+  double beta1, beta2;
+  bool fused;
 };
 
 Scalars scalars_at(const Settings& settings, std::int64_t t) {
   Scalars s{};
   s.lr = static_cast<float>(settings.lr);
   s.eps = static_cast<float>(settings.eps);
-  s.weight1 = static_cast<float>(1.0 - settings.beta1);
-  s.weight2 = static_cast<float>(1.0 - settings.beta2);
+  s.fused = settings.rule != Rule::torchao_compiled;
+  s.beta1 = settings.beta1;
+  s.beta2 = settings.beta2;
   if (settings.rule == Rule::canonical) {
     s.lr_times_decay = static_cast<float>(settings.lr * settings.weight_decay);
     double power1 = settings.beta1, power2 = settings.beta2;
@@ -64,9 +85,9 @@ Scalars scalars_at(const Settings& settings, std::int64_t t) {
 float step_element(float p, float g, float& m, float& v, const Scalars& s) {
   const float shrinkage = s.lr_times_decay * p;
   p = p - shrinkage;
-  m = lerp(m, g, s.weight1);
+  m = lerp(m, g, s.beta1, s.fused);
   const float square = g * g;
-  v = lerp(v, square, s.weight2);
+  v = lerp(v, square, s.beta2, s.fused);
   const float root = std::sqrt(v);
   const float ratio = root / s.root_of_correction2;
   const float denominator = ratio + s.eps;
@@ -91,10 +112,17 @@ float largest_magnitude(const std::vector<float>& values, std::size_t begin, std
 
 }  // namespace
 
-std::vector<float> codebook(bool has_negatives) {
+std::vector<float> codebook(bool has_negatives, Kind kind) {
+  if (kind == Kind::float8) return {};
   std::vector<float> entries = {0.0F, 1.0F};
-  for (int decade = 0; decade < 7; ++decade) {
-    const auto factor = static_cast<float>(std::pow(10.0, decade - 6));
+  if (kind == Kind::entry_of_16 && !has_negatives) {
+    entries.clear();
+    for (float entry = 0.0625F; entry <= 1.0F; entry += 0.0625F) entries.push_back(entry);
+    return entries;
+  }
+  const int decades = kind == Kind::entry_of_16 ? 3 : 7;
+  for (int decade = 0; decade < decades; ++decade) {
+    const auto factor = static_cast<float>(std::pow(10.0, decade - decades + 1));
     const int n = has_negatives ? 1 << decade : 2 << decade;
     for (int j = 0; j < n; ++j) {
       const float sum = point(j, n + 1) + point(j + 1, n + 1);
@@ -122,11 +150,56 @@ float nearest_bf16(float value) {
   return value;
 }
 
+// By comparing the 16 bits that go with what was drawn for them.
+float stochastic_bf16(float value, std::uint16_t draw) {
+  if (std::isnan(value)) return quiet_nan;
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  const std::uint32_t dropped = bits % 65536;
+  bits = bits - dropped;
+  if (draw < dropped) bits = bits + 65536;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+double float8_value(std::uint8_t code) {
+  const int sign = code / 128, exponent = code / 8 % 16, fraction = code % 8;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<double>::quiet_NaN();
+  const double size = exponent == 0 ? fraction / 8.0 * std::pow(2.0, -6)
+                                    : (1 + fraction / 8.0) * std::pow(2.0, exponent - 7);
+  return sign == 1 ? -size : size;
+}
+
+// Among all floats of 8 bits the nearest: 480, which would be the next one after 448, is NaN's.
+std::uint8_t float8_code(float value) {
+  if (std::isnan(value)) return 0x7f;
+  static const std::vector<double> sizes = [] {
+    std::vector<double> all;
+    for (int code = 0; code < 0x7f; ++code)
+      all.push_back(float8_value(static_cast<std::uint8_t>(code)));
+    return all;
+  }();
+  const double size = std::fabs(value);
+  int nearest = 0x7f;
+  double error = std::fabs(size - 480.0);
+  for (int code = 0x7e; code >= 0; --code) {
+    const double other = std::fabs(size - sizes[static_cast<std::size_t>(code)]);
+    if (other < error || (other == error && code % 2 == 0)) {
+      nearest = code;
+      error = other;
+    }
+  }
+  if (std::isinf(value)) nearest = 0x7f;
+  return static_cast<std::uint8_t>(std::signbit(value) ? nearest + 128 : nearest);
+}
+
 std::uint8_t code_of(float quotient, const std::vector<float>& entries) {
+  if (entries.empty()) return float8_code(quotient);
+  const int last = static_cast<int>(entries.size()) - 1;
   int below = 0;
-  for (int c = 0; c < 256; ++c)
+  for (int c = 0; c <= last; ++c)
     if (entries[static_cast<std::size_t>(c)] <= quotient) below = c;
-  const int up = std::min(below + 1, 255);
+  const int up = std::min(below + 1, last);
   const float low = entries[static_cast<std::size_t>(below)];
   const float high = entries[static_cast<std::size_t>(up)];
   const float over = quotient - low;
@@ -143,6 +216,7 @@ Moment quantise(const std::vector<float>& values, std::int64_t block,
     const std::size_t end = std::min(begin + width, values.size());
     float scale = largest_magnitude(values, begin, end);
     if (scale < 1e-12F) scale = 1e-12F;
+    if (entries.empty()) scale = scale / 448.0F;
     moment.scales.push_back(scale);
     for (std::size_t i = begin; i < end; ++i)
       moment.codes.push_back(code_of(values[i] / scale, entries));
@@ -155,20 +229,40 @@ std::vector<float> dequantise(const Moment& moment, std::int64_t block,
   std::vector<float> values;
   for (std::size_t i = 0; i < moment.codes.size(); ++i) {
     const float scale = moment.scales[i / static_cast<std::size_t>(block)];
-    values.push_back(cleaned(entries[moment.codes[i]] * scale));
+    const float entry = entries.empty() ? static_cast<float>(float8_value(moment.codes[i]))
+                                        : entries[moment.codes[i]];
+    values.push_back(cleaned(entry * scale));
   }
   return values;
 }
+
+namespace {
+
+template <class AnyParameter>
+float old_value(const AnyParameter& parameter, std::size_t i) {
+  return parameter.master.empty() ? parameter.values[i] : parameter.master[i];
+}
+
+template <class AnyParameter>
+void store(AnyParameter& parameter, std::size_t i, float value) {
+  if (!parameter.master.empty()) parameter.master[i] = value;
+  if (!parameter.is_bf16)
+    parameter.values[i] = value;
+  else if (parameter.draws.empty())
+    parameter.values[i] = nearest_bf16(value);
+  else
+    parameter.values[i] = stochastic_bf16(value, parameter.draws[i]);
+}
+
+}  // namespace
 
 void step(Parameter& parameter, const std::vector<float>& gradient, const Settings& settings,
           std::int64_t t) {
   const Scalars scalars = scalars_at(settings, t);
   std::vector<float> m = dequantise(parameter.first, parameter.block, parameter.first_codebook);
   std::vector<float> v = dequantise(parameter.second, parameter.block, parameter.second_codebook);
-  for (std::size_t i = 0; i < parameter.values.size(); ++i) {
-    const float p = step_element(parameter.values[i], gradient[i], m[i], v[i], scalars);
-    parameter.values[i] = parameter.is_bf16 ? nearest_bf16(p) : p;
-  }
+  for (std::size_t i = 0; i < parameter.values.size(); ++i)
+    store(parameter, i, step_element(old_value(parameter, i), gradient[i], m[i], v[i], scalars));
   parameter.first = quantise(m, parameter.block, parameter.first_codebook);
   parameter.second = quantise(v, parameter.block, parameter.second_codebook);
 }
@@ -178,8 +272,7 @@ void step(PlainParameter& parameter, const std::vector<float>& gradient, const S
   const Scalars scalars = scalars_at(settings, t);
   for (std::size_t i = 0; i < parameter.values.size(); ++i) {
     float m = parameter.first[i], v = parameter.second[i];
-    const float p = step_element(parameter.values[i], gradient[i], m, v, scalars);
-    parameter.values[i] = parameter.is_bf16 ? nearest_bf16(p) : p;
+    store(parameter, i, step_element(old_value(parameter, i), gradient[i], m, v, scalars));
     parameter.first[i] = parameter.moments_are_bf16 ? nearest_bf16(m) : m;
     parameter.second[i] = parameter.moments_are_bf16 ? nearest_bf16(v) : v;
   }

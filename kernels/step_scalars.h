@@ -5,8 +5,12 @@
 namespace resumecheck::kernels {
 
 struct StepScalars {
-  float lr = 0, decay = 0;         // decay = lr * weight_decay
-  float weight1 = 0, weight2 = 0;  // 1 - beta, in double, then rounded
+  float lr = 0, decay = 0;  // decay = lr * weight_decay
+  // Of the linear interpolation from a moment towards the gradient, by 1 - beta: what multiplies
+  // their difference, and to which of the two it is added. From the moment 1 - beta, from the
+  // gradient -beta; the nearer one is the addend.
+  float weight1 = 0, weight2 = 0;
+  bool from_moment1 = true, from_moment2 = true;
   float bias1 = 0, bias2_sqrt = 0;
   float eps = 0;
 };

@@ -56,13 +56,41 @@ void narrow(const std::vector<float>& floats, void* values, kernels::ParamType t
 }
 
 slow_twin::Settings twin_settings(const kernels::AdamWSettings& given) {
-  return {given.lr,
-          given.beta1,
-          given.beta2,
-          given.eps,
-          given.weight_decay,
-          given.profile == kernels::Profile::canonical ? slow_twin::Rule::canonical
-                                                       : slow_twin::Rule::torchao_eager};
+  const auto rule_of = [](kernels::Profile profile) {
+    switch (profile) {
+      case kernels::Profile::canonical:
+        return slow_twin::Rule::canonical;
+      case kernels::Profile::torchao_eager:
+        return slow_twin::Rule::torchao_eager;
+      case kernels::Profile::torchao_compiled:
+        return slow_twin::Rule::torchao_compiled;
+    }
+    throw std::logic_error("the slow twin knows no such profile");
+  };
+  return {given.lr,  given.beta1,        given.beta2,
+          given.eps, given.weight_decay, rule_of(given.profile)};
+}
+
+// The codebook that the run brings, not the standard one; empty for a float of 8 bits.
+std::vector<float> codebook_of(const kernels::QuantisedRun& run, const float* codebook) {
+  if (run.storage == kernels::Storage::e4m3) return {};
+  return {codebook, codebook + (run.storage == kernels::Storage::map4 ? 16 : 256)};
+}
+
+// What a step of either kind of run needs beside the moments, and gives back.
+template <class Parameter, class Run>
+void take_param(Parameter& parameter, const Run& run) {
+  parameter.is_bf16 = run.type == kernels::ParamType::bf16;
+  parameter.values = widened(run.param, run.count, run.type);
+  if (run.rounding != nullptr) parameter.draws.assign(run.rounding, run.rounding + run.count);
+  if (run.master != nullptr) parameter.master.assign(run.master, run.master + run.count);
+}
+
+template <class Parameter, class Run>
+void give_param(const Parameter& parameter, const Run& run) {
+  narrow(parameter.values, run.param, run.type);
+  if (run.master != nullptr)
+    std::copy(parameter.master.begin(), parameter.master.end(), run.master);
 }
 
 class TwinArithmetic final : public Arithmetic {
@@ -76,14 +104,15 @@ class TwinArithmetic final : public Arithmetic {
     }
     const auto blocks = static_cast<std::size_t>(kernels::blocks_touched(run));
     slow_twin::Parameter parameter;
-    parameter.is_bf16 = run.type == kernels::ParamType::bf16;
+    take_param(parameter, run);
     parameter.block = run.block;
-    parameter.values = widened(run.param, run.count, run.type);
+    parameter.first_codebook = codebook_of(run, run.codebook1);
+    parameter.second_codebook = codebook_of(run, run.codebook2);
     parameter.first = {{run.codes1, run.codes1 + run.count}, {run.scale1, run.scale1 + blocks}};
     parameter.second = {{run.codes2, run.codes2 + run.count}, {run.scale2, run.scale2 + blocks}};
     slow_twin::step(parameter, widened(run.grad, run.count, run.type), twin_settings(step.settings),
                     step.number);
-    narrow(parameter.values, run.param, run.type);
+    give_param(parameter, run);
     std::copy(parameter.first.codes.begin(), parameter.first.codes.end(), run.codes1);
     std::copy(parameter.second.codes.begin(), parameter.second.codes.end(), run.codes2);
     std::copy(parameter.first.scales.begin(), parameter.first.scales.end(), run.scale1);
@@ -97,14 +126,13 @@ class TwinArithmetic final : public Arithmetic {
 
   void update(const kernels::PlainRun& run, const OptimizerStep& step) const override {
     slow_twin::PlainParameter parameter;
-    parameter.is_bf16 = run.type == kernels::ParamType::bf16;
+    take_param(parameter, run);
     parameter.moments_are_bf16 = run.moment_type == kernels::ParamType::bf16;
-    parameter.values = widened(run.param, run.count, run.type);
     parameter.first = widened(run.moment1, run.count, run.moment_type);
     parameter.second = widened(run.moment2, run.count, run.moment_type);
     slow_twin::step(parameter, widened(run.grad, run.count, run.type), twin_settings(step.settings),
                     step.number);
-    narrow(parameter.values, run.param, run.type);
+    give_param(parameter, run);
     narrow(parameter.first, run.moment1, run.moment_type);
     narrow(parameter.second, run.moment2, run.moment_type);
   }
