@@ -34,10 +34,8 @@ VARIABLES = set_before_import(
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
 )
-os.environ.pop("TORCHDYNAMO_DISABLE", None)  # of the user's shell: it would outlast the import
 
 import torch  # noqa: E402
-import torch._dynamo  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torchao.optim  # noqa: E402
 from torch import nn  # noqa: E402
@@ -185,7 +183,9 @@ class Torchao(Adapter):
             fsdp.fully_shard(model, mesh=self.mesh, offload_policy=policy)
 
     def _choose_compiled(self, step: int) -> None:
-        torch._dynamo.config.disable = not is_compiled(self.settings, step)
+        """torch reads this variable anew for each torch.compile, and torchao calls that in each
+        step. torch._dynamo.config.disable is another matter: torch 2.15 refuses it."""
+        os.environ["TORCHDYNAMO_DISABLE"] = "0" if is_compiled(self.settings, step) else "1"
 
     def _tensor(self, values, shape: tuple[int, ...]) -> torch.Tensor:
         """Grid values as a tensor of the parameters' dtype, rounded to nearest even."""
