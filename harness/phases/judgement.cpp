@@ -12,6 +12,7 @@
 
 #include "harness/compare/vacuity.h"
 #include "harness/phases/golden.h"
+#include "harness/phases/refusal.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
 
@@ -138,6 +139,7 @@ class Judgement {
   bool harness_failed(const PhaseOutcome& outcome, const char* phase);
   bool unsupported(const PhaseOutcome& outcome);
   bool save_run_failed();
+  bool refusal_judged();
   bool load_failed();
   bool after_load_differs();
   bool trajectory_differs();
@@ -234,6 +236,23 @@ bool Judgement::unsupported(const PhaseOutcome& outcome) {
 bool Judgement::save_run_failed() {
   if (phases_.save.ok()) return false;
   fail(failed_at_of(phases_.save, true), phases_.save.symptom());
+  return true;
+}
+
+// Asked in place of the oracles, once the save run is known to have gone well.
+bool Judgement::refusal_judged() {
+  if (case_.scenario->refusal.empty() || !phases_.resume) return false;
+  RefusalEvidence evidence;
+  evidence.wanted = case_.scenario->refusal;
+  if (!phases_.resume->ok()) {
+    evidence.failed_at = failed_at_of(*phases_.resume, false);
+    evidence.symptom = phases_.resume->symptom();
+  }
+  evidence.fresh = &saved(0).assembled.state;
+  evidence.at_save = &saved(settings_.save_after).assembled.state;
+  evidence.parts = case_.scenario->parts;
+  evidence.train_until = settings_.train_until;
+  judge_refusal(evidence, result_);
   return true;
 }
 
@@ -469,11 +488,12 @@ void Judgement::mark_known_broken() {
 CaseResult Judgement::judge() {
   describe_case();
   try {
-    const bool decided =
-        harness_failed(phases_.save, "save_run") || unsupported(phases_.save) ||
-        save_run_failed() || (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
-        (phases_.resume && unsupported(*phases_.resume)) || load_failed() || after_load_differs() ||
-        trajectory_differs() || resume_failed_later() || golden_differs() || vacuous();
+    const bool decided = harness_failed(phases_.save, "save_run") || unsupported(phases_.save) ||
+                         save_run_failed() ||
+                         (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
+                         (phases_.resume && unsupported(*phases_.resume)) || refusal_judged() ||
+                         load_failed() || after_load_differs() || trajectory_differs() ||
+                         resume_failed_later() || golden_differs() || vacuous();
     if (!decided) result_.verdict = Verdict::pass;
   } catch (const Error& problem) {
     cannot_judge(problem.what());
@@ -519,6 +539,7 @@ CaseResult result_of(const Case& c) {
   for (const char* oracle : {"after_load", "trajectory", "golden"}) {
     result.oracles[oracle] = asks_for(*c.scenario, oracle) ? kNotReached : kNotApplicable;
   }
+  if (!c.scenario->refusal.empty()) result.oracles["refusal"] = kNotReached;
   return result;
 }
 

@@ -90,7 +90,7 @@ void check_same_ranks(const Document& document, const TomlNode& node, const Resu
     document.refuse(node, "save_format " + format + " is loaded by the ranks that saved",
                     "resume onto " + plan.from.text() + ", or save as dcp");
   }
-  if (format == "state_dict" && plan.save_env != plan.load_env) {
+  if (format == "state_dict" && (plan.save_env != plan.load_env || plan.save_env == "*")) {
     document.refuse(node, "a state_dict in memory cannot pass between two environments",
                     "save as torch_save or dcp");
   }

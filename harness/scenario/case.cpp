@@ -63,22 +63,41 @@ std::vector<EnvironmentPair> nobody_has(const std::string& package,
   return {{none, none}};
 }
 
+constexpr const char* every_environment = "*";
+
+// What one side of a plan names: one environment, or with "*" each that has the package.
+std::vector<Environment> side_of_plan(const std::string& name, const std::string& package,
+                                      const std::vector<Environment>& environments) {
+  if (name == every_environment) {
+    std::vector<Environment> all;
+    for (const Environment& environment : environments) {
+      if (environment.may_have(package)) all.push_back(environment);
+    }
+    if (!all.empty()) return all;
+    for (const EnvironmentPair& pair : nobody_has(package, environments)) all.push_back(pair.save);
+    return all;
+  }
+  if (const Environment* found = find_environment(environments, name)) {
+    return {found->may_have(package) ? *found : without_package(*found, package)};
+  }
+  if (restricted_by_user(environments)) return {};
+  Environment unknown;
+  unknown.name = name;
+  unknown.missing_reason = "tools/environments.toml has no environment " + name;
+  return {unknown};
+}
+
 std::vector<EnvironmentPair> named_by_plan(const ResumePlan& plan, const std::string& package,
                                            const std::vector<Environment>& environments) {
-  const auto named = [&](const std::string& name) -> std::optional<Environment> {
-    if (const Environment* found = find_environment(environments, name)) {
-      return found->may_have(package) ? *found : without_package(*found, package);
-    }
-    if (restricted_by_user(environments)) return std::nullopt;
-    Environment unknown;
-    unknown.name = name;
-    unknown.missing_reason = "tools/environments.toml has no environment " + name;
-    return unknown;
-  };
-  const auto save = named(plan.save_env.empty() ? plan.load_env : plan.save_env);
-  const auto load = named(plan.load_env.empty() ? plan.save_env : plan.load_env);
-  if (!save || !load) return {};
-  return {{*save, *load}};
+  const auto saves =
+      side_of_plan(plan.save_env.empty() ? plan.load_env : plan.save_env, package, environments);
+  const auto loads =
+      side_of_plan(plan.load_env.empty() ? plan.save_env : plan.load_env, package, environments);
+  std::vector<EnvironmentPair> pairs;
+  for (const Environment& save : saves) {
+    for (const Environment& load : loads) pairs.push_back({save, load});
+  }
+  return pairs;
 }
 
 std::vector<EnvironmentPair> environment_pairs(const AdapterDeclaration& adapter,

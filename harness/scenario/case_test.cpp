@@ -100,6 +100,40 @@ TEST(Case, TwoEnvironmentsAreSavedUnderOneAndLoadedUnderTheOther) {
   EXPECT_THAT(why_not_runnable(lost[2]).value_or(""), HasSubstr("has no environment two"));
 }
 
+TEST(Case, AStarStandsForEveryEnvironmentThatHasThePackage) {
+  Scenario across = scenario("a/x", {"torchao"});
+  across.resumes = {{Mesh::parse("dp2"), {Mesh::parse("dp1")}, "*", "*"}};
+  const std::vector<Environment> three = {environment("one", "1"), environment("te", ""),
+                                          environment("two", "2")};
+  EXPECT_THAT(names(expand({across}, three)),
+              ElementsAre("a/x[torchao@one,dp2->dp1]", "a/x[torchao@one>two,dp2->dp1]",
+                          "a/x[torchao@two>one,dp2->dp1]", "a/x[torchao@two,dp2->dp1]"));
+  across.resumes[0].load_env = "two";
+  EXPECT_THAT(names(expand({across}, three)),
+              ElementsAre("a/x[torchao@one>two,dp2->dp1]", "a/x[torchao@two,dp2->dp1]"));
+  Environment own = environment("mine", "3");
+  own.named_by_user = true;
+  EXPECT_TRUE(expand({across}, {own}).empty()) << "--env leaves the other side out";
+  across.resumes[0].load_env = "*";
+  EXPECT_THAT(names(expand({across}, {own})), ElementsAre("a/x[torchao@mine,dp2->dp1]"));
+  const auto none = expand({across}, {environment("te", "")});
+  ASSERT_EQ(none.size(), 1U);
+  EXPECT_THAT(why_not_runnable(none[0]).value_or(""), HasSubstr("has torchao"));
+}
+
+TEST(Case, CompiledStepsNeedACompiler) {
+  Scenario compiled = scenario("a/x", {"torchao", "reference"});
+  compiled.settings.optimizer.profile_after_save = "torchao_compiled";
+  const auto cases = expand({compiled}, {environment("one", "1")});
+  const std::string path = getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  unsetenv("CXX");
+  EXPECT_THAT(why_not_runnable(cases[0], "/bin/sh").value_or(""), HasSubstr("apt install g++"));
+  EXPECT_EQ(why_not_runnable(cases[2], "/bin/sh"), std::nullopt)
+      << "the reference compiles nothing";
+  setenv("PATH", path.c_str(), 1);
+}
+
 TEST(Case, NoCaseVanishesForWantOfAnEnvironment) {
   const Scenario only = scenario("a/x", {"torchao"});
   const auto none = expand({only}, {});

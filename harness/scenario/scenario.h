@@ -34,8 +34,9 @@ struct KnownBroken {
 struct ResumePlan {
   Mesh from;
   std::vector<Mesh> onto;
-  std::string
-      save_env;  // "" = any environment; with load_env: saved under one, loaded under the other
+  // "" = any environment, the same for both phases; a name; or "*": each that has the adapter's
+  // package. With both given: saved under one, loaded under the other, "*" and "*" every pair.
+  std::string save_env;
   std::string load_env;
 };
 
@@ -55,8 +56,10 @@ struct Scenario {
       adapter_options;  // adapter -> option -> value
   Settings settings;    // save_format is "" where the scenario gives none: see Case::settings()
   std::vector<ResumePlan> resumes;
-  std::vector<std::string> parts;    // compare.parts
-  std::vector<std::string> oracles;  // after_load, trajectory, golden
+  std::vector<std::string> parts;  // compare.parts
+  std::vector<std::string>
+      oracles;          // after_load, trajectory, golden; none where a refusal is asked
+  std::string refusal;  // "load: text": the resume must fail so, and nothing else passes
   std::vector<FaultSpec> faults;
   std::vector<KnownBroken> known_broken;
   std::vector<std::string> requirements;  // requires[]

@@ -403,6 +403,45 @@ TEST_F(ScenarioTest, EveryWayOfSavingAndWrappingIsKnown) {
   EXPECT_EQ(read(lines.text()).settings.save_format, "state_dict");
 }
 
+TEST_F(ScenarioTest, EveryEnvironmentIsNamedOnBothSidesOrNone) {
+  Lines lines;
+  lines.adapters = "adapters = [\"torchao\"]\n";
+  const std::string resume = lines.resume;
+  lines.resume = resume + "save_env = \"*\"\nload_env = \"*\"\n";
+  EXPECT_EQ(read(lines.text()).resumes[0].load_env, "*");
+  lines.resume = resume + "load_env = \"*\"\nsave_env = \"torch-2.8\"\n";
+  EXPECT_EQ(read(lines.text()).resumes[0].save_env, "torch-2.8");
+  lines.resume = resume + "save_env = \"*\"\n";
+  refused(lines, ":8:1", "load_env is left out; name the other side too");
+  lines.resume = resume + "load_env = \"*\"\n";
+  refused(lines, ":8:1", "save_env is left out; name the other side too");
+  lines.resume =
+      "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\nsave_env = \"*\"\nload_env = \"*\"\n";
+  lines.tables = "[run]\nsave_format = \"state_dict\"\n";
+  refused(lines, ":9:9", "cannot pass between two environments");
+}
+
+TEST_F(ScenarioTest, ARefusalIsAskedInPlaceOfTheOracles) {
+  Lines lines;
+  lines.tables = "[compare]\nrefusal = \"load: cannot slice\"\n";
+  const Scenario scenario = read(lines.text());
+  EXPECT_EQ(scenario.refusal, "load: cannot slice");
+  EXPECT_TRUE(scenario.oracles.empty());
+  EXPECT_FALSE(scenario.parts.empty());
+  const std::pair<const char*, const char*> wrong[] = {
+      {"refusal = \"cannot slice\"\n", "does not say where the resume fails"},
+      {"refusal = \"save: x\"\n", "does not say where the resume fails"},
+      {"refusal = \"save_run step 1: x\"\n", "does not say where the resume fails"},
+      {"refusal = \"load: x\"\noracles = [\"golden\"]\n", "a refusal leaves nothing to compare"},
+      {"refusal = \"load: x\"\nexactness = \"bits\"\n", "so 'exactness' says nothing"},
+      {"refusal = \"\"\n", "'refusal' is empty"},
+      {"refusla = \"load: x\"\n", "did you mean 'refusal'?"}};
+  for (const auto& [keys, words] : wrong) {
+    lines.tables = std::string("[compare]\n") + keys;
+    refused(lines, ":", words);
+  }
+}
+
 TEST_F(ScenarioTest, SgdIsForPlainPython) {
   Lines lines;
   lines.adapters = "adapters = [\"plain_python\"]\n";

@@ -153,6 +153,15 @@ void read_resume(const Document& document, const TomlNode& node, Scenario& scena
     plan.save_env = document.text(*name, "save_env");
   if (const TomlNode* name = node.find("load_env"))
     plan.load_env = document.text(*name, "load_env");
+  if ((plan.save_env == "*" && plan.load_env.empty()) ||
+      (plan.load_env == "*" && plan.save_env.empty())) {
+    const bool saves = !plan.save_env.empty();
+    document.refuse(*node.find(saves ? "save_env" : "load_env"),
+                    saves ? "save_env is \"*\" and load_env is left out"
+                          : "load_env is \"*\" and save_env is left out",
+                    std::string("name the other side too, \"*\" for every pair; or leave both out "
+                                "for each environment with itself"));
+  }
   for (std::size_t i = 0; i < plan.onto.size(); ++i) {
     const auto repeats = [&](const Mesh& mesh) { return mesh == plan.onto[i]; };
     bool twice = std::count_if(plan.onto.begin(), plan.onto.end(), repeats) > 1;
@@ -170,9 +179,32 @@ void read_resume(const Document& document, const TomlNode& node, Scenario& scena
   scenario.resumes.push_back(plan);
 }
 
+// What must be seen, as a failing resume is told: "load: text" or "step 4: text".
+void read_refusal(const Document& document, const TomlNode& compare, const TomlNode& node,
+                  Scenario& scenario) {
+  const std::string refusal = document.text(node, "refusal");
+  const std::string at = refusal.substr(0, refusal.find(": "));
+  if (at == refusal || !is_moment(at) || at == "save" || at.rfind("save_run", 0) == 0) {
+    document.refuse(node, "'" + refusal + "' does not say where the resume fails",
+                    "write \"load: text\" or \"step 4: text\"");
+  }
+  for (const char* key : {"oracles", "exactness"}) {  // parts: what must have been trained
+    if (const TomlNode* other = compare.find(key)) {
+      document.refuse(
+          *other, "a refusal leaves nothing to compare, so '" + std::string(key) + "' says nothing",
+          "leave one of the two out");
+    }
+  }
+  scenario.refusal = refusal;
+  scenario.oracles.clear();
+}
+
 void read_compare(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "compare");
-  document.check_keys(node, "compare", {"parts", "oracles", "exactness"});
+  document.check_keys(node, "compare", {"parts", "oracles", "exactness", "refusal"});
+  if (const TomlNode* refusal = node.find("refusal")) {
+    read_refusal(document, node, *refusal, scenario);
+  }
   if (const TomlNode* parts = node.find("parts")) {
     scenario.parts = document.texts(*parts, "parts");
     if (scenario.parts.empty()) document.refuse(*parts, "'parts' is empty", "leave it out for all");
