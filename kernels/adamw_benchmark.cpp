@@ -12,15 +12,26 @@ namespace resumecheck::kernels {
 namespace {
 
 constexpr std::int64_t elements = std::int64_t{1} << 22;
-constexpr std::int64_t block = 256;
+
+struct Form {
+  const char* name;
+  Storage storage;
+  std::int64_t block;
+  Profile profile;
+};
+constexpr Form forms[] = {{"adamw8bit", Storage::map8, 256, Profile::canonical},
+                          {"adamw8bit_unfused", Storage::map8, 256, Profile::torchao_compiled},
+                          {"adamw4bit", Storage::map4, 128, Profile::canonical},
+                          {"adamwfp8", Storage::e4m3, 256, Profile::canonical}};
 
 template <class Stored>
 struct State {
+  explicit State(std::int64_t block)
+      : scale1(static_cast<std::size_t>(elements / block)), scale2(scale1) {}
   std::vector<Stored> param = std::vector<Stored>(elements), grad = std::vector<Stored>(elements);
   std::vector<std::uint8_t> codes1 = std::vector<std::uint8_t>(elements),
                             codes2 = std::vector<std::uint8_t>(elements);
-  std::vector<float> scale1 = std::vector<float>(elements / block),
-                     scale2 = std::vector<float>(elements / block);
+  std::vector<float> scale1, scale2;
 };
 
 template <class Stored>
@@ -32,8 +43,8 @@ Stored stored(float value) {
 }
 
 template <class Stored>
-State<Stored> random_state() {
-  State<Stored> state;
+State<Stored> random_state(std::int64_t block) {
+  State<Stored> state(block);
   for (std::int64_t i = 0; i < elements; ++i) {
     const auto k = static_cast<std::size_t>(i);
     state.param[k] =
@@ -51,11 +62,12 @@ void count_elements(benchmark::State& timing) {
 }
 
 template <class Stored>
-void step(benchmark::State& timing, Isa isa) {
-  State<Stored> state = random_state<Stored>();
+void step(benchmark::State& timing, const Form& form, Isa isa) {
+  State<Stored> state = random_state<Stored>(form.block);
   QuantisedRun run;
   run.count = run.whole = elements;
-  run.block = block;
+  run.block = form.block;
+  run.storage = form.storage;
   run.type = sizeof(Stored) == 4 ? ParamType::fp32 : ParamType::bf16;
   run.param = state.param.data();
   run.grad = state.grad.data();
@@ -63,9 +75,12 @@ void step(benchmark::State& timing, Isa isa) {
   run.codes2 = state.codes2.data();
   run.scale1 = state.scale1.data();
   run.scale2 = state.scale2.data();
-  run.codebook1 = standard_codebook(Storage::map8, true).data();
-  run.codebook2 = standard_codebook(Storage::map8, false).data();
-  const AdamWSettings settings;
+  if (form.storage != Storage::e4m3) {
+    run.codebook1 = standard_codebook(form.storage, true).data();
+    run.codebook2 = standard_codebook(form.storage, false).data();
+  }
+  AdamWSettings settings;
+  settings.profile = form.profile;
   std::int64_t t = 0;
   for (auto _ : timing) update_quantised(run, step_scalars(settings, ++t), settings.profile, isa);
   count_elements(timing);
@@ -88,13 +103,16 @@ void copy(benchmark::State& timing) {
 }
 
 void register_all() {
-  for (const Isa isa : available_isas()) {
-    const std::string name = name_of(isa);
-    benchmark::RegisterBenchmark(("adamw8bit/fp32/" + name).c_str(),
-                                 [isa](benchmark::State& s) { step<float>(s, isa); });
-    benchmark::RegisterBenchmark(("adamw8bit/bf16/" + name).c_str(),
-                                 [isa](benchmark::State& s) { step<std::uint16_t>(s, isa); });
-  }
+  for (const Form& form : forms)
+    for (const Isa isa : available_isas()) {
+      const std::string name = name_of(isa), prefix = std::string(form.name) + "/";
+      benchmark::RegisterBenchmark(
+          (prefix + "fp32/" + name).c_str(),
+          [&form, isa](benchmark::State& timing) { step<float>(timing, form, isa); });
+      benchmark::RegisterBenchmark(
+          (prefix + "bf16/" + name).c_str(),
+          [&form, isa](benchmark::State& timing) { step<std::uint16_t>(timing, form, isa); });
+    }
   benchmark::RegisterBenchmark("copy_of_the_same_bytes", copy);
 }
 

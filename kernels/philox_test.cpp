@@ -30,6 +30,12 @@ TEST(GridValue, ComesFromWordZeroOfTheDocumentedCounter) {
             std::ldexp(static_cast<float>(static_cast<int>(word >> 20) - 2048), -12));
 }
 
+TEST(RoundingBits, AreTheTopHalfOfTheirOwnStreamsWord) {
+  const std::uint64_t seed = 0x0123456789abcdefU, index = 0x500000007U;
+  const std::uint32_t word = philox4x32_10({5 + 256 * 3, 9, 7, 5}, {0x89abcdefU, 0x01234567U})[0];
+  EXPECT_EQ(rounding_bits(seed, 3, 9, index), word >> 16);
+}
+
 TEST(GridValue, EachPartOfTheCounterMatters) {
   std::set<float> values;
   const auto add = [&](std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,

@@ -189,7 +189,7 @@ std::uint8_t float8_code(float value) {
       error = other;
     }
   }
-  if (std::isinf(value)) nearest = 0x7f;
+  if (size >= 480.0) nearest = 0x7f;
   return static_cast<std::uint8_t>(std::signbit(value) ? nearest + 128 : nearest);
 }
 

@@ -46,6 +46,30 @@ TEST(TorchaoEagerScalars, AreComputedInFp32) {
   EXPECT_EQ(bits_of(step_scalars(settings, 1).decay), bits_of(0.01F * 0.1F));
 }
 
+TEST(CompiledScalars, FoldTheLerpsWeightInDouble) {
+  AdamWSettings settings = settings_for(Profile::torchao_compiled);
+  settings.beta1 = 0.4;
+  settings.beta2 = 0.5;
+  const StepScalars compiled = step_scalars(settings, 3);
+  EXPECT_EQ(bits_of(compiled.weight1), bits_of(-0.4F)) << "1 - 0.4 - 1 in double";
+  EXPECT_FALSE(compiled.from_moment1);
+  EXPECT_FALSE(compiled.from_moment2) << "a half is not less than a half";
+  settings.profile = Profile::torchao_eager;
+  const StepScalars eager = step_scalars(settings, 3);
+  EXPECT_EQ(bits_of(eager.weight1), bits_of(0.6F - 1.0F));
+  EXPECT_NE(bits_of(eager.weight1), bits_of(compiled.weight1));
+  EXPECT_EQ(bits_of(eager.bias1), bits_of(compiled.bias1)) << "both ask powf";
+}
+
+// 1 - beta is below a half in double, and a half once it is rounded.
+TEST(CompiledScalars, CompareTheWeightWithAHalfInDouble) {
+  AdamWSettings settings = settings_for(Profile::torchao_compiled);
+  settings.beta1 = 0.5 + 1e-12;
+  EXPECT_TRUE(step_scalars(settings, 1).from_moment1);
+  settings.profile = Profile::torchao_eager;
+  EXPECT_FALSE(step_scalars(settings, 1).from_moment1);
+}
+
 TEST(Scalars, DifferBetweenProfiles) {
   const StepScalars canonical = step_scalars(settings_for(Profile::canonical), 1);
   const StepScalars torchao = step_scalars(settings_for(Profile::torchao_eager), 1);

@@ -318,9 +318,9 @@ std::vector<StepCase> step_cases() {
   for (const Storage storage : storages)
     for (const Kept& kept : all_kept)
       for (const Rule& rule : rules) {
-        cases.push_back({"short last block", 1100, 128, kept, true, rule, storage});
+        cases.push_back({"short last block", 300, 128, kept, true, rule, storage});
         const Rule low = with(rule, 0.4, 0.45, 1e-2, 0.1, 3);
-        cases.push_back({"low betas", 512, 256, kept, false, low, storage});
+        cases.push_back({"low betas", 300, 256, kept, false, low, storage});
       }
   for (StepCase& c : cases)
     c.name = std::string(c.kept.name) + " " + text_of(c.storage) + " " + c.rule.name +
@@ -783,6 +783,7 @@ std::vector<Outcome> compare_with_twin(const Subject& subject, int repetitions,
       outcomes.push_back(compare_plain(subject, is_bf16, moments_are_bf16, repetitions));
   for (const Storage storage : storages)
     for (const bool has_negatives : {true, false}) {
+      if (storage == Storage::e4m3 && !has_negatives) continue;  // one code for both moments
       outcomes.push_back(compare_quantise(subject, storage, has_negatives, repetitions));
       outcomes.push_back(compare_dequantise(subject, storage, has_negatives, repetitions));
     }

@@ -16,6 +16,9 @@ import time
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--form", choices=["fused_fp32", "torchao_eager", "torchao_compiled"])
+    parser.add_argument(
+        "--optimizer", choices=["AdamW8bit", "AdamW4bit", "AdamWFp8"], default="AdamW8bit"
+    )
     parser.add_argument("--elements", type=int)
     parser.add_argument("--steps", type=int)
     arguments = parser.parse_args()
@@ -31,10 +34,9 @@ def main() -> None:
         optimizer: torch.optim.Optimizer = torch.optim.AdamW([parameter], fused=True)
         versions = {"torch": torch.__version__}
     else:
-        import torchao
-        from torchao.optim import AdamW8bit
+        import torchao.optim
 
-        optimizer = AdamW8bit([parameter])
+        optimizer = getattr(torchao.optim, arguments.optimizer)([parameter])
         versions = {"torch": torch.__version__, "torchao": torchao.__version__}
     generator = torch.Generator().manual_seed(1)
     parameter.grad = torch.randn(parameter.shape, generator=generator)
