@@ -1,11 +1,15 @@
 #include "harness/state/assembly.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "harness/state/error.h"
 
@@ -162,6 +166,41 @@ std::string describe_value(const std::map<std::string, Value>& values, const std
   return found == values.end() ? "absent" : to_text(found->second);
 }
 
+// "rng/rank3" is rank 3's own word, which no other rank repeats; nothing for what all ranks say.
+std::optional<int> owner_of(const std::string& value_name) {
+  static constexpr std::string_view kOwned = "/rank";
+  const std::size_t at = value_name.rfind(kOwned);
+  if (at == std::string::npos) return std::nullopt;
+  const char* begin = value_name.data() + at + kOwned.size();
+  const char* end = value_name.data() + value_name.size();
+  int rank = 0;
+  const auto [stopped, problem] = std::from_chars(begin, end, rank);
+  if (problem != std::errc() || stopped != end || rank < 0) return std::nullopt;
+  return rank;
+}
+
+// What a rank says of its own, without the rank: "rng".
+std::set<std::string> owned_names(const RankState& rank) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : rank.values) {
+    if (owner_of(name)) names.insert(name.substr(0, name.rfind('/')));
+  }
+  return names;
+}
+
+std::string contradiction_of_owned(const RankState& first, const RankState& other) {
+  for (const auto& [name, value] : other.values) {
+    const std::optional<int> owner = owner_of(name);
+    if (owner && *owner != other.rank) {
+      return fmt::format("value {} is told by rank {}", name, other.rank);
+    }
+  }
+  const std::set<std::string> one = owned_names(first), two = owned_names(other);
+  if (one == two) return "";
+  return fmt::format("ranks disagree about which values are their own: '{}' on rank {}, '{}' on {}",
+                     fmt::join(one, ", "), first.rank, fmt::join(two, ", "), other.rank);
+}
+
 // The first way in which the rank's own words (not its tensors) differ from those of the first
 // rank.
 std::string contradiction(const RankState& first, const RankState& other) {
@@ -179,6 +218,7 @@ std::string contradiction(const RankState& first, const RankState& other) {
   std::map<std::string, Value> all = first.values;
   all.insert(other.values.begin(), other.values.end());
   for (const auto& [name, value] : all) {
+    if (owner_of(name)) continue;
     const std::string one = describe_value(first.values, name);
     const std::string two = describe_value(other.values, name);
     const bool on_both = first.values.contains(name) && other.values.contains(name);
@@ -186,7 +226,7 @@ std::string contradiction(const RankState& first, const RankState& other) {
       return says("value " + name, one, two);
     }
   }
-  return "";
+  return contradiction_of_owned(first, other);
 }
 
 void check_ranks(const std::vector<RankState>& ranks, std::vector<AssemblyProblem>& problems) {
@@ -224,6 +264,11 @@ Assembly assemble(const std::vector<RankState>& ranks) {
   whole.world = ranks.front().world;
   whole.state.step = ranks.front().step;
   whole.state.values = ranks.front().values;
+  for (const RankState& rank : ranks) {
+    for (const auto& [name, value] : rank.values) {
+      if (owner_of(name)) whole.state.values.emplace(name, value);
+    }
+  }
 
   std::map<TensorKey, std::int64_t> given;
   for (const RankState& rank : ranks) {

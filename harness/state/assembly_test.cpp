@@ -177,6 +177,28 @@ TEST(Assembly, AHoleIsFoundThoughReplicasMakeUpTheCount) {
   expect_problem(assemble(two.ranks), Kind::hole, {"3 of 6", "element 3 first"});
 }
 
+// A generator's state is a rank's own: every rank tells one, and no two are alike.
+TEST(Assembly, ValuesOfARanksOwnAreAllKeptAndNeedNotAgree) {
+  TwoRanks two;
+  two.ranks[0].values["rng/rank0"] = "a";
+  two.ranks[1].values["rng/rank1"] = "b";
+  const Assembly assembly = assemble(two.ranks);
+  EXPECT_TRUE(assembly.problems.empty());
+  EXPECT_EQ(assembly.assembled.state.values.at("rng/rank0"), Value("a"));
+  EXPECT_EQ(assembly.assembled.state.values.at("rng/rank1"), Value("b"));
+}
+
+TEST(Assembly, AValueOfARanksOwnThatAnotherTellsOrThatIsMissingIsAProblem) {
+  TwoRanks two;
+  two.ranks[0].values["rng/rank0"] = "a";
+  expect_problem(assemble(two.ranks), Kind::description_disagrees, {"'rng' on rank 0", "'' on 1"});
+  two.ranks[1].values["rng/rank0"] = "a";
+  expect_problem(assemble(two.ranks), Kind::description_disagrees, {"rng/rank0 is told by rank 1"});
+  two.ranks[1].values.erase("rng/rank0");
+  two.ranks[1].values["rng/rankx"] = "a";  // no rank: an ordinary value
+  expect_problem(assemble(two.ranks), Kind::description_disagrees, {"value rng/rankx: absent"});
+}
+
 TEST(Assembly, AnAbsurdGlobalShapeIsAHoleNotAnAllocation) {
   TwoRanks two;
   for (RankState& rank : two.ranks) rank.pieces[0].global_shape = {INT64_C(1) << 50, 3};
