@@ -145,6 +145,48 @@ const typename Map::mapped_type* find(const Map& map, const typename Map::key_ty
   return found == map.end() ? nullptr : &found->second;
 }
 
+// "moment1" where the part says how a moment is stored, "" for every other part.
+std::string stored_moment(const std::string& part) {
+  for (const std::string_view kind : {".codes", ".scale", ".codebook", ".values"}) {
+    if (part.ends_with(kind)) return part.substr(0, part.size() - kind.size());
+  }
+  return "";
+}
+
+// The moments of which one side has codes and no values, the other values and no codes.
+class StorageWidths {
+ public:
+  StorageWidths(const LogicalState& want, const LogicalState& got) : want_(want), got_(got) {}
+
+  std::optional<Difference> difference(const TensorKey& key) const {
+    const std::string moment = stored_moment(key.part);
+    if (moment.empty()) return std::nullopt;
+    const LogicalTensor* codes[] = {find(want_.tensors, {key.name, moment + ".codes"}),
+                                    find(got_.tensors, {key.name, moment + ".codes"})};
+    const LogicalTensor* values[] = {find(want_.tensors, {key.name, moment + ".values"}),
+                                     find(got_.tensors, {key.name, moment + ".values"})};
+    for (const int here : {0, 1}) {
+      const int there = 1 - here;
+      if (codes[here] == nullptr || values[here] != nullptr || codes[there] != nullptr ||
+          values[there] == nullptr) {
+        continue;
+      }
+      const std::string quantised = "codes, " + tensor_text(*codes[here]);
+      const std::string plain = "values, " + tensor_text(*values[there]);
+      Difference difference = about({key.name, moment}, Difference::Kind::storage_width,
+                                    here == 0 ? quantised : plain, here == 0 ? plain : quantised);
+      difference.elements = difference.differing = element_count(codes[here]->shape);
+      difference.block = codes[here]->block;
+      return difference;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const LogicalState& want_;
+  const LogicalState& got_;
+};
+
 void tally(Comparison& comparison, const std::string& part, std::optional<Difference> difference) {
   PartTally& part_tally = comparison.parts[part];
   ++part_tally.total;
@@ -162,10 +204,17 @@ Comparison compare(const LogicalState& want, const LogicalState& got,
   using Kind = Difference::Kind;
   Comparison comparison;
   const auto selected_tensor = [&](const TensorKey& key) { return selects(parts, key.part); };
+  const StorageWidths widths(want, got);
   for (const TensorKey& key : selected_keys(want.tensors, got.tensors, selected_tensor)) {
     const LogicalTensor* one = find(want.tensors, key);
     const LogicalTensor* two = find(got.tensors, key);
-    if (one == nullptr) {
+    if (std::optional<Difference> width = widths.difference(key)) {
+      const auto& told = comparison.differences;
+      if (told.empty() || told.back().key != width->key) {
+        const std::string moment = width->key.part;
+        tally(comparison, moment, std::move(width));
+      }
+    } else if (one == nullptr) {
       tally(comparison, key.part, about(key, Kind::extra, "absent", tensor_text(*two)));
     } else if (two == nullptr) {
       tally(comparison, key.part, about(key, Kind::missing, tensor_text(*one), "absent"));

@@ -12,9 +12,10 @@
 namespace resumecheck {
 
 struct Difference {
-  enum class Kind { missing, extra, dtype, shape, block, bytes, value };
+  enum class Kind { missing, extra, dtype, shape, block, storage_width, bytes, value };
   Kind kind = Kind::bytes;
-  TensorKey key;  // for values: name = the value's name, part = "value"
+  TensorKey key;  // for values: name = the value's name, part = "value"; for storage_width: part =
+                  // the moment
   std::int64_t elements = 0;
   std::int64_t differing = 0;     // elements whose bytes differ
   std::int64_t first_index = -1;  // flattened global index of the first
@@ -39,8 +40,9 @@ struct Comparison {
   bool same() const { return differences.empty(); }
 };
 
-// Both states' bytes must have the length that dtype and shape give. Only what `parts` selects;
-// values are compared where their name's part is selected ("lr", "param_group").
+// A moment that is codes on one side and values on the other is one difference (storage_width), not
+// one for each tensor. Both states' bytes must have the length that dtype and shape give. Only what
+// `parts` selects; values are compared where their name's part is selected ("lr", "param_group").
 Comparison compare(const LogicalState& want, const LogicalState& got,
                    const std::vector<std::string>& parts);
 

@@ -48,6 +48,40 @@ TEST(BitCompare, EqualStatesAreTheSameAndCounted) {
   EXPECT_EQ(comparison.parts.at("lr").same, 1);
 }
 
+TEST(BitCompare, CodesHereAndValuesThereAreOneDifference) {
+  LogicalState quantised = quantised_state(), plain = quantised_state();
+  plain.tensors.erase({"ffn.up", "moment2.codes"});
+  plain.tensors.erase({"ffn.up", "moment2.scale"});
+  plain.tensors[{"ffn.up", "moment2.values"}] =
+      tensor_of(Dtype::bf16, {40, 64}, std::vector<std::uint16_t>(2560));
+  const std::string codes = "codes, U8 [40, 64]", values = "values, BF16 [40, 64]";
+  for (const bool quantised_first : {true, false}) {
+    const Comparison comparison =
+        quantised_first ? compare(quantised, plain, kAll) : compare(plain, quantised, kAll);
+    const Difference difference = only_difference(comparison);
+    EXPECT_EQ(difference.kind, Kind::storage_width);
+    EXPECT_EQ(difference.key, (TensorKey{"ffn.up", "moment2"}));
+    EXPECT_EQ(difference.want, quantised_first ? codes : values);
+    EXPECT_EQ(difference.got, quantised_first ? values : codes);
+    EXPECT_EQ(difference.differing, 2560);
+    EXPECT_EQ(comparison.parts.at("moment2").total, 1);
+    EXPECT_EQ(comparison.parts.at("moment2").same, 0);
+    EXPECT_EQ(comparison.parts.at("param").same, 2);
+  }
+}
+
+// A moment that is gone, or one that has both, is no change of its storage.
+TEST(BitCompare, OnlyAMomentThatIsStoredOtherwiseIsOfAnotherWidth) {
+  LogicalState gone = quantised_state(), both = quantised_state();
+  gone.tensors.erase({"ffn.up", "moment2.codes"});
+  gone.tensors.erase({"ffn.up", "moment2.scale"});
+  both.tensors[{"ffn.up", "moment2.values"}] =
+      tensor_of(Dtype::f32, {40, 64}, std::vector<float>(2560));
+  EXPECT_EQ(compare(quantised_state(), gone, kAll).differences.size(), 2U);
+  EXPECT_EQ(compare(quantised_state(), gone, kAll).differences[0].kind, Kind::missing);
+  EXPECT_EQ(only_difference(compare(quantised_state(), both, kAll)).kind, Kind::extra);
+}
+
 TEST(BitCompare, OnlyWhatIsSelectedCounts) {
   LogicalState got = quantised_state();
   set_element(got.tensors[{"norm", "param"}], 0, 7.F);

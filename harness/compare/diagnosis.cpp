@@ -17,9 +17,11 @@ namespace {
 using Kind = Difference::Kind;
 
 // One tensor (or value) that differs. differing: flat indices, ascending; where the dtypes differ,
-// every element.
+// every element. Of a moment whose storage width differs, want and got are its codes and its values
+// (or the reverse), and every element differs.
 struct Suspect {
   TensorKey key;
+  bool is_width = false;
   const LogicalTensor* want = nullptr;
   const LogicalTensor* got = nullptr;
   std::vector<std::int64_t> differing;
@@ -49,6 +51,7 @@ using Trial = std::function<std::optional<Explained>(const Suspect&, const Evide
 struct Hypothesis {
   const char* name;
   Trial trial;
+  bool of_width = false;  // tried on moments whose storage width differs, and on nothing else
 };
 
 template <typename Predict>  // flat index -> bits in got's dtype
@@ -124,6 +127,11 @@ Trial rounded_through(Dtype narrow) {
 std::optional<Explained> one_step_stale(const Suspect& suspect, const Evidence& evidence) {
   if (evidence.one_step_before == nullptr) return std::nullopt;
   return as_in(suspect, evidence.one_step_before->state);
+}
+
+std::optional<Explained> one_step_ahead(const Suspect& suspect, const Evidence& evidence) {
+  if (evidence.one_step_after == nullptr) return std::nullopt;
+  return as_in(suspect, evidence.one_step_after->state);
 }
 
 // Optimizer state starts at zero; parameters and the rest start as the saving run did.
@@ -228,60 +236,206 @@ std::optional<Explained> another_ranks_shard(const Suspect& suspect, const Evide
   return possible ? std::optional(explained) : std::nullopt;
 }
 
-// ---- requantised
+// ---- of a quantised moment
+
+struct PartOfMoment {
+  std::string moment, kind;  // "moment1", "codes"
+};
+
+std::optional<PartOfMoment> part_of_moment(const Suspect& suspect) {
+  const std::size_t dot = suspect.key.part.find('.');
+  if (!suspect.same_dtype() || dot == std::string::npos) return std::nullopt;
+  return PartOfMoment{suspect.key.part.substr(0, dot), suspect.key.part.substr(dot + 1)};
+}
+
+const LogicalTensor* sibling(const Suspect& suspect, const LogicalState& state,
+                             const std::string& moment, const char* kind) {
+  return find(state, {suspect.key.name, moment + "." + kind});
+}
+
+// A mistake that moves whole tensors about explains all of one or nothing of it: a single code that
+// happens to be its neighbour's is no evidence.
+template <typename Predict>  // flat index -> bits
+std::optional<Explained> if_whole(const Suspect& suspect, const Predict& predict,
+                                  const char* detail = "") {
+  const std::int64_t count = element_count(suspect.want->shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (predict(i) != suspect.got_bits(i)) return Explained{0, ""};
+  }
+  return Explained{suspect.count(), detail};
+}
+
+// Every element is that of `distance` further on or back, and the ends meet.
+std::optional<Explained> moved_by(const Suspect& suspect, std::int64_t distance) {
+  const std::int64_t count = element_count(suspect.want->shape);
+  if (distance <= 0 || distance >= count) return std::nullopt;
+  const auto further = [&](std::int64_t i) { return suspect.want_bits((i + distance) % count); };
+  const auto back = [&](std::int64_t i) {
+    return suspect.want_bits((i + count - distance) % count);
+  };
+  const auto explained = if_whole(suspect, further, "each is the next one's");
+  return explained->elements > 0 ? explained : if_whole(suspect, back, "each is the one's before");
+}
+
+std::optional<Explained> codes_one_block_off(const Suspect& suspect, const Evidence&) {
+  const auto part = part_of_moment(suspect);
+  if (!part || part->kind != "codes") return std::nullopt;
+  return moved_by(suspect, suspect.want->block);
+}
+
+std::optional<Explained> scale_of_neighbour(const Suspect& suspect, const Evidence&) {
+  const auto part = part_of_moment(suspect);
+  if (!part || part->kind != "scale") return std::nullopt;
+  return moved_by(suspect, 1);
+}
+
+std::optional<Explained> nibbles_swapped(const Suspect& suspect, const Evidence& evidence) {
+  const auto part = part_of_moment(suspect);
+  if (!part || part->kind != "codes") return std::nullopt;
+  const LogicalTensor* book = sibling(suspect, evidence.want->state, part->moment, "codebook");
+  const std::int64_t count = element_count(suspect.want->shape);
+  if (book == nullptr || element_count(book->shape) != 16 || count % 2 != 0) return std::nullopt;
+  return if_whole(suspect, [&](std::int64_t i) { return suspect.want_bits(i ^ 1); });
+}
+
+// What a loader without the saved codebook has: zeros, or the one of the other moment, which it
+// makes first.
+std::optional<Explained> codebook_dropped(const Suspect& suspect, const Evidence& evidence) {
+  const auto part = part_of_moment(suspect);
+  if (!part || part->kind != "codebook") return std::nullopt;
+  const auto zeros = if_whole(
+      suspect, [](std::int64_t) { return std::uint64_t{0}; }, "all zero");
+  if (zeros->elements > 0) return zeros;
+  const char* other = part->moment == "moment1" ? "moment2" : "moment1";
+  const LogicalTensor* book = sibling(suspect, evidence.want->state, other, "codebook");
+  if (book == nullptr || book->dtype != suspect.got->dtype || book->shape != suspect.got->shape) {
+    return zeros;
+  }
+  const auto bits = [&](std::int64_t i) {
+    return load_bits(book->bytes.data() + i * size_of(book->dtype), book->dtype);
+  };
+  return if_whole(suspect, bits, "is that of the other moment");
+}
+
+std::optional<Explained> master_rederived(const Suspect& suspect, const Evidence& evidence) {
+  if (!suspect.same_dtype() || suspect.key.part != "master") return std::nullopt;
+  const LogicalTensor* param = find(evidence.want->state, {suspect.key.name, "param"});
+  if (param == nullptr || param->shape != suspect.want->shape || !is_float(param->dtype)) {
+    return std::nullopt;
+  }
+  return Explained{
+      count_predicted(suspect,
+                      [&](std::int64_t i) {
+                        const std::size_t size = size_of(param->dtype);
+                        const auto bits = load_bits(param->bytes.data() + i * size, param->dtype);
+                        return round_to(value_of(bits, param->dtype), suspect.got->dtype);
+                      }),
+      ""};
+}
 
 struct Quantised {
   std::vector<std::uint8_t> codes;
   std::vector<float> scale;
 };
 
-// Codes and scales after dequantising and quantising once more; nothing where this is no 8-bit
-// moment.
-std::optional<Quantised> requantise(const LogicalTensor* codes, const LogicalTensor* scale,
-                                    const LogicalTensor* codebook) {
-  if (codes == nullptr || scale == nullptr || codebook == nullptr || codes->block <= 0) {
+// How the codes, scales and codebook of one moment are stored.
+struct Format {
+  kernels::Storage storage = kernels::Storage::map8;
+  std::int64_t count = 0, block = 0, blocks = 0;
+  std::vector<float> codebook;  // empty for codes that are floats
+
+  const float* entries() const { return codebook.empty() ? nullptr : codebook.data(); }
+};
+
+// Nothing where these are not the parts of one quantised moment.
+std::optional<Format> format_of(const LogicalTensor* codes, const LogicalTensor* scale,
+                                const LogicalTensor* codebook) {
+  if (codes == nullptr || scale == nullptr || codes->block <= 0) return std::nullopt;
+  Format format;
+  format.count = element_count(codes->shape);
+  format.block = codes->block;
+  format.blocks = (format.count + codes->block - 1) / codes->block;
+  if (scale->dtype != Dtype::f32 || element_count(scale->shape) != format.blocks) {
     return std::nullopt;
   }
-  const std::int64_t count = element_count(codes->shape);
-  const std::int64_t blocks = (count + codes->block - 1) / codes->block;
-  if (codes->dtype != Dtype::u8 || scale->dtype != Dtype::f32 || codebook->dtype != Dtype::f32 ||
-      element_count(scale->shape) != blocks || element_count(codebook->shape) != 256) {
+  if (codes->dtype == Dtype::f8_e4m3) {
+    format.storage = kernels::Storage::e4m3;
+    return codebook == nullptr ? std::optional(format) : std::nullopt;
+  }
+  if (codes->dtype != Dtype::u8 || codebook == nullptr || codebook->dtype != Dtype::f32) {
     return std::nullopt;
   }
-  std::vector<float> scales(blocks);
-  std::vector<float> book(256);
-  std::vector<float> values(count);
-  std::memcpy(scales.data(), scale->bytes.data(), scale->bytes.size());
-  std::memcpy(book.data(), codebook->bytes.data(), codebook->bytes.size());
-  const kernels::Isa isa = kernels::best_isa();
-  kernels::dequantise(kernels::Storage::map8,
-                      reinterpret_cast<const std::uint8_t*>(codes->bytes.data()), scales.data(),
-                      book.data(), 0, count, codes->block, values.data(), isa);
-  Quantised again{std::vector<std::uint8_t>(count), std::vector<float>(blocks)};
-  kernels::quantise(kernels::Storage::map8, values.data(), count, codes->block, book.data(),
-                    again.codes.data(), again.scale.data(), isa);
-  return again;
+  const std::int64_t entries = element_count(codebook->shape);
+  if (entries != 16 && entries != 256) return std::nullopt;
+  const auto beyond = [&](std::byte code) { return static_cast<std::int64_t>(code) >= entries; };
+  if (std::any_of(codes->bytes.begin(), codes->bytes.end(), beyond)) return std::nullopt;
+  format.storage = entries == 16 ? kernels::Storage::map4 : kernels::Storage::map8;
+  format.codebook.resize(static_cast<std::size_t>(entries));
+  std::memcpy(format.codebook.data(), codebook->bytes.data(), codebook->bytes.size());
+  return format;
+}
+
+std::vector<float> dequantise(const Format& format, const LogicalTensor& codes,
+                              const LogicalTensor& scale) {
+  std::vector<float> scales(format.blocks);
+  std::vector<float> values(format.count);
+  std::memcpy(scales.data(), scale.bytes.data(), scale.bytes.size());
+  kernels::dequantise(format.storage, reinterpret_cast<const std::uint8_t*>(codes.bytes.data()),
+                      scales.data(), format.entries(), 0, format.count, format.block, values.data(),
+                      kernels::best_isa());
+  return values;
+}
+
+Quantised quantise(const Format& format, const std::vector<float>& values) {
+  Quantised made{std::vector<std::uint8_t>(format.count), std::vector<float>(format.blocks)};
+  kernels::quantise(format.storage, values.data(), format.count, format.block, format.entries(),
+                    made.codes.data(), made.scale.data(), kernels::best_isa());
+  return made;
 }
 
 std::optional<Explained> requantised(const Suspect& suspect, const Evidence& evidence) {
-  const std::size_t dot = suspect.key.part.find('.');
-  if (!suspect.same_dtype() || dot == std::string::npos) return std::nullopt;
-  const std::string moment = suspect.key.part.substr(0, dot);
-  const std::string kind = suspect.key.part.substr(dot + 1);
-  if (kind != "codes" && kind != "scale") return std::nullopt;
-  const auto part = [&](const char* which) {
-    return find(evidence.want->state, {suspect.key.name, moment + "." + which});
+  const auto part = part_of_moment(suspect);
+  if (!part || (part->kind != "codes" && part->kind != "scale")) return std::nullopt;
+  const auto want = [&](const char* kind) {
+    return sibling(suspect, evidence.want->state, part->moment, kind);
   };
-  const std::optional<Quantised> again = requantise(part("codes"), part("scale"), part("codebook"));
-  if (!again) return std::nullopt;
-  const auto* predicted = kind == "codes" ? reinterpret_cast<const std::byte*>(again->codes.data())
-                                          : reinterpret_cast<const std::byte*>(again->scale.data());
-  const std::size_t size = kind == "codes" ? 1 : sizeof(float);
+  const auto format = format_of(want("codes"), want("scale"), want("codebook"));
+  if (!format) return std::nullopt;
+  const Quantised again = quantise(*format, dequantise(*format, *want("codes"), *want("scale")));
+  const bool codes = part->kind == "codes";
+  const auto* predicted = codes ? reinterpret_cast<const std::byte*>(again.codes.data())
+                                : reinterpret_cast<const std::byte*>(again.scale.data());
+  const std::size_t size = codes ? 1 : sizeof(float);
   return Explained{count_predicted(suspect,
                                    [&](std::int64_t i) {
                                      return load_bits(predicted + i * size, suspect.want->dtype);
                                    }),
                    ""};
+}
+
+// The values that the codes stand for, or the codes that the values are quantised to.
+std::optional<Explained> storage_width_flipped(const Suspect& suspect, const Evidence& evidence) {
+  const bool now_values = suspect.got->block == 0;
+  const LogicalState& with_codes = now_values ? evidence.want->state : evidence.got->state;
+  const auto part = [&](const char* kind) {
+    return sibling(suspect, with_codes, suspect.key.part, kind);
+  };
+  const auto format = format_of(part("codes"), part("scale"), part("codebook"));
+  if (!format || format->count != suspect.count()) return std::nullopt;
+  if (now_values) {
+    const std::vector<float> values = dequantise(*format, *suspect.want, *part("scale"));
+    const auto predict = [&](std::int64_t i) { return round_to(values[i], suspect.got->dtype); };
+    return Explained{count_predicted(suspect, predict), "dequantised"};
+  }
+  if (!is_float(suspect.want->dtype)) return std::nullopt;
+  std::vector<float> values(format->count);
+  for (std::int64_t i = 0; i < format->count; ++i) {
+    values[i] = static_cast<float>(value_of(suspect.want_bits(i), suspect.want->dtype));
+  }
+  const Quantised made = quantise(*format, values);
+  return Explained{
+      count_predicted(suspect, [&](std::int64_t i) { return std::uint64_t{made.codes[i]}; }),
+      "quantised"};
 }
 
 // ---- scaled by the number of ranks
@@ -348,12 +502,19 @@ std::vector<Hypothesis> hypotheses() {
   return {
       {"cast to the parameters' dtype", cast_to_param_dtype},
       {"step restarted", step_restarted},
+      {"master re-derived from the parameter", master_rederived},
+      {"codebook dropped", codebook_dropped},
+      {"codes one block off", codes_one_block_off},
+      {"nibbles swapped", nibbles_swapped},
+      {"scale of a neighbouring block", scale_of_neighbour},
       {"rounded through bf16", rounded_through(Dtype::bf16)},
       {"rounded through fp16", rounded_through(Dtype::f16)},
       {"another rank's shard", another_ranks_shard},
       {"one step stale", one_step_stale},
+      {"one step ahead", one_step_ahead},
       {"fresh start", fresh_start},
       {"requantised", requantised},
+      {"storage width flipped", storage_width_flipped, true},
       {"scaled by the number of ranks", scaled_by_ranks},
   };
 }
@@ -371,6 +532,24 @@ std::vector<std::int64_t> differing_elements(const LogicalTensor& want, const Lo
   return differing;
 }
 
+std::optional<Suspect> suspect_of_width(const Difference& difference, const Evidence& evidence) {
+  Suspect suspect;
+  suspect.key = difference.key;
+  suspect.is_width = true;
+  const auto stored = [&](const LogicalState& state) {
+    const LogicalTensor* codes = sibling(suspect, state, difference.key.part, "codes");
+    return codes != nullptr ? codes : sibling(suspect, state, difference.key.part, "values");
+  };
+  suspect.want = stored(evidence.want->state);
+  suspect.got = stored(evidence.got->state);
+  if (suspect.want == nullptr || suspect.got == nullptr ||
+      suspect.want->shape != suspect.got->shape) {
+    return std::nullopt;
+  }
+  suspect.differing = differing_elements(*suspect.want, *suspect.got);
+  return suspect;
+}
+
 std::optional<Suspect> suspect_of(const Difference& difference, const Evidence& evidence) {
   Suspect suspect;
   suspect.key = difference.key;
@@ -380,6 +559,7 @@ std::optional<Suspect> suspect_of(const Difference& difference, const Evidence& 
     suspect.got_value = &got->second;
     return suspect;
   }
+  if (difference.kind == Kind::storage_width) return suspect_of_width(difference, evidence);
   if (difference.kind != Kind::bytes && difference.kind != Kind::dtype) return std::nullopt;
   suspect.want = find(evidence.want->state, difference.key);
   suspect.got = find(evidence.got->state, difference.key);
@@ -400,11 +580,12 @@ Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence) {
     }
   }
   Diagnosis diagnosis;
-  for (const auto& [name, trial] : hypotheses()) {
+  for (const auto& [name, trial, of_width] : hypotheses()) {
     Fit fit{name, 0, total, ""};
     bool tried = false;
     bool explains_one = false;
     for (const Suspect& suspect : suspects) {
+      if (suspect.is_width != of_width) continue;
       const std::optional<Explained> explained = trial(suspect, evidence);
       if (!explained) continue;
       tried = true;

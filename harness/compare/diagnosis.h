@@ -19,12 +19,16 @@ struct Evidence {
   const LogicalState* fresh = nullptr;  // the saving run before its first step; may be null
   std::string param_dtype;              // "bf16"
   std::int64_t saved_step = -1;         // steps before the save; -1: not known
+  const AssembledState* one_step_after = nullptr;  // the saving run one step later; may be null
 };
 
 struct Fit {
   std::string name;  // "rounded through bf16", "cast to the parameters' dtype", "rounded through
                      // fp16", "one step stale", "fresh start", "another rank's shard",
-                     // "requantised", "scaled by the number of ranks", "step restarted"
+                     // "requantised", "scaled by the number of ranks", "step restarted", "codebook
+                     // dropped", "codes one block off", "nibbles swapped", "scale of a neighbouring
+                     // block", "storage width flipped", "one step ahead", "master re-derived from
+                     // the parameter"
   std::int64_t fits = 0;  // differing elements it explains
   std::int64_t of = 0;    // differing elements of all tensors; a differing value counts as one
   std::string detail;     // e.g. "rank 1 holds the shard of rank 2"

@@ -15,7 +15,7 @@
 namespace resumecheck {
 namespace {
 
-const std::vector<std::string> kParts = {"param", "moment1", "moment2", "step", "lr"};
+const std::vector<std::string> kParts = {"param", "master", "moment1", "moment2", "step", "lr"};
 const TensorKey kParam = {"w", "param"};
 const TensorKey kCodes = {"w", "moment1.codes"};
 const TensorKey kScale = {"w", "moment1.scale"};
@@ -75,6 +75,7 @@ class DiagnosisTest : public testing::Test {
     want_ = state_at(3);
     got_ = want_;
     before_ = state_at(2);
+    after_ = state_at(4);
     fresh_ = state_at(0);
     hold(want_, "dp4", 4);
     hold(got_, "dp2", 2);
@@ -99,11 +100,18 @@ class DiagnosisTest : public testing::Test {
     evidence.fresh = has_fresh_ ? &fresh_.state : nullptr;
     evidence.param_dtype = param_dtype_;
     evidence.saved_step = saved_step_;
+    evidence.one_step_after = has_after_ ? &after_ : nullptr;
     return diagnose(compare(want_.state, got_.state, kParts), evidence);
   }
 
   static bool holds(const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
+  bool holds_fit(const std::string& name) const {
+    const Diagnosis found = diagnosis();
+    return std::any_of(found.fits.begin(), found.fits.end(),
+                       [&](const Fit& fit) { return fit.name == name; });
   }
 
   static std::string text(const Diagnosis& diagnosis) {
@@ -131,8 +139,9 @@ class DiagnosisTest : public testing::Test {
     return fit;
   }
 
-  AssembledState want_, got_, before_, fresh_;
+  AssembledState want_, got_, before_, after_, fresh_;
   bool has_before_ = true;
+  bool has_after_ = true;
   bool has_fresh_ = true;
   std::string param_dtype_ = "fp32";
   std::int64_t saved_step_ = 3;
@@ -316,6 +325,167 @@ TEST_F(DiagnosisTest, Requantised) {
   ASSERT_NE(got(kScale).bytes, want(kScale).bytes)
       << "blocks whose largest magnitude is negative must come back smaller";
   expect_only("requantised");
+}
+
+// ---- of moments in 4 bits and in FP8 as well
+
+constexpr kernels::Storage kStorages[] = {kernels::Storage::map8, kernels::Storage::map4,
+                                          kernels::Storage::e4m3};
+const TensorKey kOtherBook = {"w", "moment2.codebook"};
+
+class EveryStorage : public DiagnosisTest, public testing::WithParamInterface<kernels::Storage> {
+ protected:
+  EveryStorage() {
+    std::mt19937 random(5);
+    std::uniform_real_distribution<float> real(-1.F, 0.5F);
+    values_.resize(kRows * kColumns);
+    for (float& value : values_) value = real(random);
+    quantise(values_, want_);
+    got_ = want_;
+    got_.holders.clear();
+    hold(got_, "dp2", 2);
+  }
+
+  const float* book() const {
+    return GetParam() == kernels::Storage::e4m3
+               ? nullptr
+               : kernels::standard_codebook(GetParam(), true).data();
+  }
+
+  void quantise(const std::vector<float>& values, AssembledState& onto) const {
+    std::vector<std::uint8_t> codes(values.size());
+    std::vector<float> scale(kRows);
+    kernels::quantise(GetParam(), values.data(), kRows * kColumns, kBlock, book(), codes.data(),
+                      scale.data(), kernels::Isa::baseline);
+    auto& tensors = onto.state.tensors;
+    const bool fp8 = GetParam() == kernels::Storage::e4m3;
+    tensors[kCodes] = tensor_of(fp8 ? Dtype::f8_e4m3 : Dtype::u8, {kRows, kColumns}, codes, kBlock);
+    tensors[kScale] = floats(scale, kBlock);
+    tensors.erase(kBook);
+    if (fp8) return;
+    tensors[kBook] = floats(kernels::standard_codebook(GetParam(), true));
+    tensors[kOtherBook] = floats(kernels::standard_codebook(GetParam(), false));
+  }
+
+  std::vector<float> dequantised(AssembledState& of) const {
+    std::vector<float> values(values_.size());
+    std::vector<float> scale(kRows);
+    const Bytes& scales = of.state.tensors.at(kScale).bytes;
+    std::memcpy(scale.data(), scales.data(), scales.size());
+    kernels::dequantise(
+        GetParam(), reinterpret_cast<const std::uint8_t*>(of.state.tensors.at(kCodes).bytes.data()),
+        scale.data(), book(), 0, kRows * kColumns, kBlock, values.data(), kernels::Isa::baseline);
+    return values;
+  }
+
+  // got[i] becomes want[source(i)].
+  void permute(const TensorKey& key, const std::function<std::int64_t(std::int64_t)>& source) {
+    const std::size_t size = size_of(want(key).dtype);
+    for (std::int64_t i = 0; i < element_count(want(key).shape); ++i) {
+      std::memcpy(got(key).bytes.data() + i * size, want(key).bytes.data() + source(i) * size,
+                  size);
+    }
+  }
+
+  void spoil_one(const TensorKey& key) { got(key).bytes[3] ^= std::byte{1}; }
+
+  std::vector<float> values_;
+};
+INSTANTIATE_TEST_SUITE_P(Diagnosis, EveryStorage, testing::ValuesIn(kStorages),
+                         [](const auto& about) {
+                           return about.param == kernels::Storage::map8   ? "map8"
+                                  : about.param == kernels::Storage::map4 ? "map4"
+                                                                          : "e4m3";
+                         });
+
+TEST_P(EveryStorage, CodesOneBlockOff) {
+  constexpr std::int64_t kCount = kRows * kColumns;
+  permute(kCodes, [](std::int64_t i) { return (i + kBlock) % kCount; });
+  expect_only("codes one block off", "each is the next one's");
+  permute(kCodes, [](std::int64_t i) { return (i + kCount - kBlock) % kCount; });
+  expect_only("codes one block off", "each is the one's before");
+  permute(kCodes, [](std::int64_t i) { return (i + 2 * kBlock) % kCount; });
+  EXPECT_FALSE(holds_fit("codes one block off")) << "two are not one: " << text(diagnosis());
+}
+
+TEST_P(EveryStorage, ScaleOfANeighbouringBlock) {
+  permute(kScale, [](std::int64_t i) { return (i + 1) % kRows; });
+  expect_only("scale of a neighbouring block", "each is the next one's");
+  spoil_one(kScale);
+  EXPECT_FALSE(holds_fit("scale of a neighbouring block")) << text(diagnosis());
+}
+
+TEST_P(EveryStorage, NibblesSwapped) {
+  permute(kCodes, [](std::int64_t i) { return i ^ 1; });
+  if (GetParam() != kernels::Storage::map4) {
+    EXPECT_FALSE(holds_fit("nibbles swapped")) << "a code has a byte of its own";
+    return;
+  }
+  expect_only("nibbles swapped");
+  spoil_one(kCodes);
+  EXPECT_FALSE(holds_fit("nibbles swapped")) << text(diagnosis());
+}
+
+TEST_P(EveryStorage, CodebookDropped) {
+  if (GetParam() == kernels::Storage::e4m3) return;  // has none
+  got(kOtherBook) = want(kBook);
+  expect_only("codebook dropped", "is that of the other moment");
+  spoil_one(kOtherBook);
+  EXPECT_FALSE(holds_fit("codebook dropped")) << text(diagnosis());
+  std::fill(got(kOtherBook).bytes.begin(), got(kOtherBook).bytes.end(), std::byte{});
+  EXPECT_EQ(diagnosis().fits.at(0).name, "codebook dropped") << text(diagnosis());
+}
+
+TEST_P(EveryStorage, Requantised) {
+  quantise(dequantised(want_), got_);
+  if (GetParam() == kernels::Storage::e4m3) {
+    EXPECT_EQ(got(kCodes).bytes, want(kCodes).bytes) << "448 stands for the largest magnitude";
+    EXPECT_EQ(got(kScale).bytes, want(kScale).bytes);
+    return;
+  }
+  expect_only("requantised");
+}
+
+TEST_P(EveryStorage, StorageWidthFlippedBothWays) {
+  const std::vector<float> values = dequantised(want_);
+  const TensorKey plain = {"w", "moment1.values"};
+  for (const TensorKey& key : {kCodes, kScale, kBook}) got_.state.tensors.erase(key);
+  got_.state.tensors[plain] = tensor_of(Dtype::f32, {kRows, kColumns}, values);
+  EXPECT_EQ(expect_only("storage width flipped", "dequantised").of, kRows * kColumns);
+  std::swap(want_, got_);
+  quantise(values, got_);
+  expect_only("storage width flipped", "quantised");
+  spoil_one(kCodes);
+  const Diagnosis found = diagnosis();
+  EXPECT_TRUE(found.fits.empty()) << text(found);
+  EXPECT_EQ(found.does_not_fit, std::vector<std::string>{"storage width flipped"}) << text(found);
+}
+
+TEST_F(DiagnosisTest, OneStepAhead) {
+  for (const TensorKey& key : {kCodes, kScale, kPlain}) got(key) = after_.state.tensors.at(key);
+  expect_only("one step ahead");
+  has_after_ = false;
+  EXPECT_TRUE(diagnosis().fits.empty()) << text(diagnosis());
+}
+
+TEST_F(DiagnosisTest, MasterRederivedFromTheParameter) {
+  const TensorKey master = {"w", "master"};
+  want_.state.tensors[master] = want(kParam);
+  std::vector<std::uint16_t> narrow;
+  std::vector<float> widened;
+  for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
+    narrow.push_back(kernels::round_to_bf16(element<float>(want(kParam), i)));
+    widened.push_back(kernels::widen_bf16(narrow.back()));
+  }
+  want_.state.tensors[kParam] = tensor_of(Dtype::bf16, {kRows, kColumns}, narrow);
+  got_.state.tensors[kParam] = want(kParam);
+  got_.state.tensors[master] = tensor_of(Dtype::f32, {kRows, kColumns}, widened);
+  const Diagnosis found = diagnosis();
+  ASSERT_FALSE(found.fits.empty());
+  EXPECT_EQ(found.fits[0].name, "master re-derived from the parameter") << text(found);
+  EXPECT_EQ(found.fits[0].fits, found.fits[0].of);
+  set_element(got(master), 3, 9.F);
+  EXPECT_FALSE(holds_fit("master re-derived from the parameter")) << text(diagnosis());
 }
 
 TEST_F(DiagnosisTest, ScaledByTheNumberOfRanks) {

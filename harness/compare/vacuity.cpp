@@ -48,7 +48,7 @@ bool quantised_moment_is_zero(const LogicalState& state, const TensorKey& codes_
   const LogicalTensor* scale = find(state, {codes_key.name, moment + ".scale"});
   const LogicalTensor* codebook = find(state, {codes_key.name, moment + ".codebook"});
   if (scale != nullptr && all_zero_values(*scale)) return true;
-  if (codebook == nullptr || codes->dtype != Dtype::u8) return all_zero(codes->bytes);
+  if (codebook == nullptr || codes->dtype != Dtype::u8) return all_zero_values(*codes);
   const std::size_t size = size_of(codebook->dtype);
   return std::all_of(codes->bytes.begin(), codes->bytes.end(), [&](std::byte code) {
     const std::size_t at = static_cast<std::size_t>(code) * size;
@@ -118,7 +118,8 @@ std::optional<std::string> absent_part(const VacuityEvidence& evidence) {
 }
 
 bool has_shape_of_parameter(const std::string& part) {
-  return part == "param" || part.ends_with(".codes") || part.ends_with(".values");
+  return part == "param" || part == "master" || part.ends_with(".codes") ||
+         part.ends_with(".values");
 }
 
 // A state that leaves a parameter out on both sides, or rows of it, agrees with itself.
@@ -151,8 +152,8 @@ std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
 
 bool changes_with_steps(const std::string& selector) {
   const std::string family = selector.substr(0, selector.find('.'));
-  return (family == "param" || family == "moment1" || family == "moment2" || family == "step") &&
-         !selector.ends_with(".codebook");
+  static const std::set<std::string> kFamilies = {"param", "master", "moment1", "moment2", "step"};
+  return kFamilies.contains(family) && !selector.ends_with(".codebook");
 }
 
 // Whether `one` has tensors of that part and parameter, and `two` has every one of them as it is.
@@ -170,6 +171,18 @@ bool stands_still(const AssembledState& one, const AssembledState& two, const st
   return any;
 }
 
+// A generator that draws at every step and stands still was not asked, or is not the one that
+// draws.
+std::optional<std::string> generator_that_stands_still(const AssembledState& one,
+                                                       const AssembledState& two) {
+  for (const auto& [name, value] : one.state.values) {
+    if (value_part(name) != "rng") continue;
+    const auto other = two.state.values.find(name);
+    if (other != two.state.values.end() && other->second == value) return name;
+  }
+  return std::nullopt;
+}
+
 // The first selected part of a parameter that every step changes, but that is the same in both.
 std::optional<std::string> unchanged_part(const AssembledState* one, const AssembledState* two,
                                           const std::vector<std::string>& parts) {
@@ -177,6 +190,9 @@ std::optional<std::string> unchanged_part(const AssembledState* one, const Assem
   std::set<std::string> names;
   for (const auto& [key, tensor] : one->state.tensors) names.insert(key.name);
   for (const std::string& selector : parts) {
+    if (selector == "rng") {
+      if (const auto name = generator_that_stands_still(*one, *two)) return *name;
+    }
     if (!changes_with_steps(selector)) continue;
     for (const std::string& name : names) {
       if (stands_still(*one, *two, selector, name)) return selector + " of " + name;
@@ -189,7 +205,7 @@ std::optional<std::string> unchanged_part(const AssembledState* one, const Assem
 
 std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   const auto& [fresh, at_save, after_load, at_end, resumed_end, mesh_changed, same_storage, parts,
-               parameters, compared_tensors] = evidence;
+               parameters, compared_tensors, rounds_by_generator] = evidence;
   if (same_storage || (at_save != nullptr && at_save == after_load) ||
       (at_end != nullptr && at_end == resumed_end)) {
     return "the resumed state is the saved state's own storage, compared with itself: give the "
@@ -202,6 +218,10 @@ std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   }
   if (compared_tensors == 0 && !has_common_value(at_save, after_load, parts)) {
     return "nothing was compared: compare.parts selects nothing that both sides have";
+  }
+  if (rounds_by_generator && std::find(parts.begin(), parts.end(), "rng") == parts.end()) {
+    return "a generator decides how parameters are rounded, and is not compared: put rng into "
+           "compare.parts";
   }
   if (at_save != nullptr && every_moment_is_zero(at_save->state)) {
     return "every moment is zero at the save, so losing them changes nothing: let gradients be "

@@ -23,11 +23,13 @@ struct VacuityEvidence {
   std::vector<std::string> parts;  // selected by the scenario
   std::vector<std::pair<std::string, Shape>> parameters;  // that the scenario declares
   std::int64_t compared_tensors = 0;
+  bool rounds_by_generator = false;  // each rank draws for its rounding: its generator is state
 };
 
 // Nothing: the pass means something. Reasons: nothing compared; a selected part is on neither side,
 // of a declared parameter or at all; a tensor has not its parameter's shape; every moment is zero;
-// the saved state, or a part of it that steps change, equals a fresh start; the same between the
+// no generator where one decides the rounding; the saved state, or a part of it that steps change,
+// equals a fresh start; the same between the
 // save and the end; source and target alias; a mesh change that moved no box.
 std::optional<std::string> why_vacuous(const VacuityEvidence& evidence);
 

@@ -73,6 +73,50 @@ TEST_F(Vacuity, AResumeThatProvesSomethingIsNot) {
   EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
 }
 
+TEST_F(Vacuity, AGeneratorThatDecidesTheRoundingMustBeCompared) {
+  evidence_.rounds_by_generator = true;
+  expect_vacuous("put rng into");
+  evidence_.parts.push_back("rng");
+  expect_vacuous("no state has a part 'rng'");
+  int drawn = 0;
+  for (AssembledState* state : {&fresh_, &at_save_, &at_end_, &after_load_, &resumed_end_}) {
+    state->state.values["rng/rank0"] = std::to_string(drawn++ % 3);
+  }
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+  at_save_.state.values["rng/rank0"] = fresh_.state.values["rng/rank0"];
+  expect_vacuous("rng/rank0 is at the save what it is in a fresh start");
+  at_save_.state.values["rng/rank0"] = at_end_.state.values["rng/rank0"];
+  expect_vacuous("rng/rank0 did not change between the save and the last step");
+}
+
+TEST_F(Vacuity, AMasterCopyThatStandsStillMeansNothing) {
+  float amount = 0;
+  for (AssembledState* state : {&fresh_, &at_save_, &at_end_, &after_load_, &resumed_end_}) {
+    state->state.tensors[{"w", "master"}] = floats({1, 2, 3, 4 + amount});
+    amount += 1;
+  }
+  evidence_.parts.push_back("master");
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+  at_save_.state.tensors[{"w", "master"}] = fresh_.state.tensors[{"w", "master"}];
+  expect_vacuous("master of w is at the save what it is in a fresh start");
+  evidence_.parameters = {{"w", {5}}};
+  expect_vacuous("the shape");
+}
+
+TEST_F(Vacuity, Fp8MomentsOfZeroOfEitherSignAreZero) {
+  for (AssembledState* state : {&at_save_, &after_load_}) {
+    auto& tensors = state->state.tensors;
+    tensors.erase({"w", "moment1.codebook"});
+    tensors.erase({"b", "moment1.values"});
+    tensors[{"w", "moment1.codes"}] =
+        tensor_of(Dtype::f8_e4m3, {4}, std::vector<std::uint8_t>{0, 0x80, 0, 0x80}, 4);
+  }
+  expect_vacuous("every moment is zero");
+  set_element(at_save_.state.tensors.at({"w", "moment1.codes"}), 2, std::uint8_t{1});
+  const auto reason = why_vacuous(evidence_);
+  EXPECT_EQ(reason.value_or("").find("every moment is zero"), std::string::npos) << *reason;
+}
+
 TEST_F(Vacuity, NothingCompared) {
   evidence_.compared_tensors = 0;
   evidence_.parts = {"param", "moment1", "step"};

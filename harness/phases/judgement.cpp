@@ -13,8 +13,10 @@
 #include "harness/compare/vacuity.h"
 #include "harness/phases/golden.h"
 #include "harness/phases/refusal.h"
+#include "harness/scenario/variants.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
+#include "harness/state/quantised_moment.h"
 
 namespace resumecheck {
 namespace {
@@ -43,26 +45,6 @@ std::string failed_at_of(const PhaseOutcome& outcome, bool saving) {
 
 // ---- what differs, in one line -------------------------------------------------------------
 
-std::string family(const std::string& part) { return part.substr(0, part.find('.')); }
-
-// A moment that is codes on one side and plain values on the other is one mistake, not two.
-std::optional<std::string> storage_width(const Comparison& comparison) {
-  for (const Difference& missing : comparison.differences) {
-    if (missing.kind != Difference::Kind::missing) continue;
-    for (const Difference& extra : comparison.differences) {
-      if (extra.kind == Difference::Kind::extra && extra.key.name == missing.key.name &&
-          family(extra.key.part) == family(missing.key.part)) {
-        const bool quantised = extra.key.part != family(extra.key.part) + ".values";
-        return fmt::format("storage width of {} of {} changed: {}", family(missing.key.part),
-                           missing.key.name,
-                           quantised ? "unquantised at the save, quantised now"
-                                     : "quantised at the save, unquantised now");
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 std::string describe(const Difference& d) {
   const std::string subject = d.key.part == "value" ? d.key.name : to_text(d.key);
   switch (d.kind) {
@@ -76,6 +58,8 @@ std::string describe(const Difference& d) {
       return fmt::format("shape of {}: want {}, got {}", subject, d.want, d.got);
     case Difference::Kind::block:
       return fmt::format("block size of {}: want {}, got {}", subject, d.want, d.got);
+    case Difference::Kind::storage_width:
+      return fmt::format("storage width of {} changed: want {}, got {}", subject, d.want, d.got);
     case Difference::Kind::value:
       return fmt::format("{}: want {}, got {}", subject, d.want, d.got);
     case Difference::Kind::bytes:
@@ -90,8 +74,11 @@ std::string describe(const Difference& d) {
 }
 
 std::string symptom_of(const Comparison& comparison) {
-  if (const auto width = storage_width(comparison)) return *width;
-  return describe(comparison.differences.front());
+  const auto& all = comparison.differences;
+  const auto width = std::find_if(all.begin(), all.end(), [](const Difference& one) {
+    return one.kind == Difference::Kind::storage_width;
+  });
+  return describe(width == all.end() ? all.front() : *width);
 }
 
 // ---- who holds an element ------------------------------------------------------------------
@@ -163,6 +150,7 @@ class Judgement {
   const Assembly& resumed(std::int64_t step) { return read(false, step); }
   const Assembly& read(bool saved, std::int64_t step);
   bool broken(const Assembly& assembly, const std::string& failed_at);
+  std::optional<std::string> misfit(const Assembly& assembly) const;
   bool differs(std::int64_t step, const std::string& failed_at, const char* oracle);
   void explain(const Comparison& comparison, std::int64_t step, bool at_load);
   std::int64_t last_resumed_step() const;
@@ -295,6 +283,13 @@ bool Judgement::broken(const Assembly& assembly, const std::string& failed_at) {
   return false;
 }
 
+// Codes, scales and codebook of a moment that do not fit each other: two states may agree in that.
+std::optional<std::string> Judgement::misfit(const Assembly& assembly) const {
+  const auto found = find_misfit(assembly.assembled.state);
+  if (!found || !selects(case_.scenario->parts, found->key.part)) return std::nullopt;
+  return found->what;
+}
+
 void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at_load) {
   const AssembledState& want = saved(step).assembled;
   const AssembledState& got = resumed(step).assembled;
@@ -310,6 +305,7 @@ void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at
   evidence.got = &got;
   evidence.one_step_before = &saved(step - 1).assembled;
   evidence.fresh = &saved(0).assembled.state;
+  if (step < settings_.train_until) evidence.one_step_after = &saved(step + 1).assembled;
   evidence.param_dtype = settings_.param_dtype;
   evidence.saved_step = settings_.save_after;
   result_.diagnosis = diagnose(comparison, evidence);
@@ -324,16 +320,21 @@ bool Judgement::differs(std::int64_t step, const std::string& failed_at, const c
   result_.oracles[oracle] = kFail;
   if (broken(saved(step), fmt::format("save_run step {}", step))) return true;
   if (broken(resumed(step), failed_at)) return true;
+  if (const auto what = misfit(saved(step))) {
+    fail(fmt::format("save_run step {}", step), *what);
+    return true;
+  }
+  const auto resumed_misfit = misfit(resumed(step));
   const Comparison comparison =
       compare(saved(step).assembled.state, resumed(step).assembled.state, case_.scenario->parts);
   result_.compared_tensors += comparison.tensors;
   result_.compared_bytes += comparison.bytes;
-  if (comparison.same()) {
+  if (comparison.same() && !resumed_misfit) {
     if (failed_at == "after_load") result_.parts = comparison.parts;
     result_.oracles[oracle] = kPass;
     return false;
   }
-  fail(failed_at, symptom_of(comparison));
+  fail(failed_at, resumed_misfit ? *resumed_misfit : symptom_of(comparison));
   explain(comparison, step, failed_at == "after_load");
   return true;
 }
@@ -418,9 +419,9 @@ bool Judgement::golden_differs() {
   const std::string& scenario = case_.scenario->name;
   const auto golden = read_golden(root_, *case_.scenario);
   if (!golden) {
-    cannot_judge(
-        fmt::format("{}: no golden; make it with `resumecheck golden update {} --reason WHY`",
-                    golden_file(root_, scenario).string(), shell_quoted(scenario)));
+    cannot_judge(fmt::format(
+        "{}: no golden; make it with `resumecheck golden update {} --reason WHY`",
+        golden_file(root_, golden_name(*case_.scenario)).string(), shell_quoted(scenario)));
     return true;
   }
   result_.golden = golden->digest;
@@ -452,6 +453,8 @@ bool Judgement::vacuous() {
   evidence.parts = case_.scenario->parts;
   evidence.parameters = settings_.parameters;
   evidence.compared_tensors = result_.compared_tensors;
+  evidence.rounds_by_generator =
+      settings_.optimizer.stochastic_rounding && settings_.optimizer.profile != "canonical";
   const auto reason = why_vacuous(evidence);
   if (!reason) return false;
   result_.verdict = Verdict::vacuous;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <functional>
+#include <numeric>
 
 #include "harness/phases/golden.h"
 #include "harness/state/file.h"
@@ -117,6 +118,20 @@ class JudgementTest : public testing::Test {
         return right(p, s, i) + (p == part && i == index ? 0.5f : 0.0f);
       });
     }
+  }
+  // The resumed run's state at the save, its moment in 4 bits.
+  RankState with_quantised_moment() {
+    RankState state = rank_state(onto_, 0, 3, right);
+    Piece& codes = state.pieces[1];
+    codes.key.part = "moment1.codes";
+    codes.dtype = Dtype::u8;
+    codes.block = kElements;
+    codes.bytes.assign(kElements, std::byte{3});
+    std::vector<float> entries(16);
+    std::iota(entries.begin(), entries.end(), 0.0f);
+    state.pieces.push_back(piece("moment1.scale", {1}, Box({0}, {1}), {1}));
+    state.pieces.push_back(piece("moment1.codebook", {16}, Box({0}, {16}), entries));
+    return state;
   }
   fs::path artifacts() const { return folder_.path() / "artifacts"; }
 
@@ -349,10 +364,36 @@ TEST_F(JudgementTest, SavingRunThatContradictsItselfFailsThere) {
 }
 
 TEST_F(JudgementTest, ChangedStorageWidthIsOneSymptom) {
-  RankState wide = rank_state(onto_, 0, 3, right);
-  wide.pieces[1].key.part = "moment1.codes";
-  write_rank_state(step_folder(states(false), 3), wide);
-  EXPECT_THAT(judged().symptom, HasSubstr("storage width of moment1 of w changed"));
+  write_rank_state(step_folder(states(false), 3), with_quantised_moment());
+  const CaseResult result = judged();
+  EXPECT_THAT(result.symptom, HasSubstr("storage width of moment1 of w changed: want values"));
+  EXPECT_EQ(result.first_difference->kind, Difference::Kind::storage_width);
+}
+
+TEST_F(JudgementTest, APartOfAMomentThatDoesNotFitTheOthersIsTheSymptom) {
+  RankState torn = with_quantised_moment();
+  torn.pieces.back().bytes.resize(15 * sizeof(float));  // of its codebook
+  torn.pieces.back().global_shape = {15};
+  torn.pieces.back().box = Box({0}, {15});
+  write_rank_state(step_folder(states(false), 3), torn);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom, HasSubstr("moment1.codebook of w has 15 entries"));
+}
+
+TEST_F(JudgementTest, AMisfitThatBothRunsShareIsNoPass) {
+  from_ = onto_;
+  phases_.save.ranks = {well(0)};
+  for (const std::int64_t step : {0, 2, 3, 4, 5, 6}) write(true, step, right);
+  RankState torn = with_quantised_moment();
+  torn.pieces.pop_back();
+  for (const bool saved : {true, false}) write_rank_state(step_folder(states(saved), 3), torn);
+  const CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "save_run step 3");
+  EXPECT_THAT(result.symptom, HasSubstr("moment1.codebook of w is missing"));
+  scenario_.parts = {"param", "step"};
+  EXPECT_EQ(judged().failed_at, "") << "moments are not looked at";
 }
 
 TEST_F(JudgementTest, GoldenThatAgreesPasses) {

@@ -61,6 +61,8 @@ std::string first_line(const Difference& d) {
       return what + " has another shape";
     case Difference::Kind::block:
       return what + " has another block size";
+    case Difference::Kind::storage_width:
+      return what + " has another storage width";
     case Difference::Kind::value:
       return "value " + printable(d.key.name) + " differs";
     case Difference::Kind::bytes:

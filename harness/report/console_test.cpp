@@ -68,6 +68,7 @@ TEST(FailureBlock, OtherKindsOfDifferenceAreTold) {
       {Difference::Kind::dtype, "has another dtype"},
       {Difference::Kind::shape, "has another shape"},
       {Difference::Kind::block, "has another block size"},
+      {Difference::Kind::storage_width, "has another storage width"},
       {Difference::Kind::value, "value ffn.up differs"}};
   for (const auto& [kind, words] : kinds) {
     result.first_difference->kind = kind;

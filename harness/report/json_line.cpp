@@ -26,9 +26,13 @@ std::optional<EnvironmentRecord> environment_from(const Json& json) {
 }
 
 constexpr std::pair<Difference::Kind, const char*> difference_kinds[] = {
-    {Difference::Kind::missing, "missing"}, {Difference::Kind::extra, "extra"},
-    {Difference::Kind::dtype, "dtype"},     {Difference::Kind::shape, "shape"},
-    {Difference::Kind::block, "block"},     {Difference::Kind::bytes, "bytes"},
+    {Difference::Kind::missing, "missing"},
+    {Difference::Kind::extra, "extra"},
+    {Difference::Kind::dtype, "dtype"},
+    {Difference::Kind::shape, "shape"},
+    {Difference::Kind::block, "block"},
+    {Difference::Kind::bytes, "bytes"},
+    {Difference::Kind::storage_width, "storage_width"},
     {Difference::Kind::value, "value"}};
 
 std::string kind_name(Difference::Kind kind) {
