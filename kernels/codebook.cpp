@@ -40,8 +40,8 @@ std::vector<float> dynamic_map(int decades, bool is_signed) {
 
 // Sixteenths, without zero.
 std::vector<float> linear_map() {
-  std::vector<float> map;
-  for (int i = 1; i <= 16; ++i) map.push_back(static_cast<float>(i) / 16.0F);
+  std::vector<float> map(16);
+  for (std::size_t i = 0; i < map.size(); ++i) map[i] = static_cast<float>(i + 1) / 16.0F;
   return map;
 }
 
@@ -55,8 +55,8 @@ float e4m3_value(int code) {
 }
 
 std::vector<float> e4m3_values() {
-  std::vector<float> values;
-  for (int code = 0; code < 256; ++code) values.push_back(e4m3_value(code));
+  std::vector<float> values(256);
+  for (int code = 0; code < 256; ++code) values[static_cast<std::size_t>(code)] = e4m3_value(code);
   return values;
 }
 

@@ -174,9 +174,9 @@ double float8_value(std::uint8_t code) {
 std::uint8_t float8_code(float value) {
   if (std::isnan(value)) return 0x7f;
   static const std::vector<double> sizes = [] {
-    std::vector<double> all;
-    for (int code = 0; code < 0x7f; ++code)
-      all.push_back(float8_value(static_cast<std::uint8_t>(code)));
+    std::vector<double> all(0x7f);
+    for (std::size_t code = 0; code < all.size(); ++code)
+      all[code] = float8_value(static_cast<std::uint8_t>(code));
     return all;
   }();
   const double size = std::fabs(value);
