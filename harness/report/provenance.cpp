@@ -178,4 +178,9 @@ Provenance read_provenance(const fs::path& root) {
   return {new_run_id(), machine.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
+std::string build_text() {
+  const std::string commit = RESUMECHECK_COMMIT;
+  return RESUMECHECK_VERSION + (commit.empty() ? std::string() : " (" + commit.substr(0, 12) + ")");
+}
+
 }  // namespace resumecheck

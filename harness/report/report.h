@@ -31,6 +31,12 @@ std::string failure_block(const CaseResult& result, bool colour);
 std::string summary_table(const std::vector<CaseResult>& results, bool colour);
 std::string junit_xml(const std::vector<CaseResult>& results);
 
+// Every result of a results.jsonl, in its order. Error(usage) where there is no such file,
+// Error(harness) naming the line that is no result.
+std::vector<CaseResult> read_results(const std::filesystem::path& file);
+
+std::string build_text();  // version and commit of this build: "0.1.0 (1142ad1)"
+
 // Appends whole lines; on a full disk cuts back to the last whole line and throws Error(harness).
 class ResultsFile {
  public:

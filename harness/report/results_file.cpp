@@ -1,6 +1,7 @@
 // results.jsonl grows by one whole line a case, and whatever stops the run leaves whole lines only:
 // a reader must never meet half a result, and a full disk must cost one result, not the file.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "harness/report/report.h"
 #include "harness/state/error.h"
@@ -95,6 +97,27 @@ void ResultsFile::append(const CaseResult& result) {
   while (ftruncate(descriptor_, before.st_size) != 0 && errno == EINTR) {
   }
   refuse(file_, reason, " the result of " + result.name);
+}
+
+std::vector<CaseResult> read_results(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    throw Error(Error::Kind::usage, file.string(), "there is no such file of results",
+                "name the results.jsonl of a run, or run some cases first");
+  }
+  std::istringstream lines(read_file(file));
+  std::vector<CaseResult> results;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (++number == 1) continue;  // of the run, not of a case
+    try {
+      results.push_back(from_json_line(line));
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}:{}", file.string(), number), error.problem(),
+                  error.cure());
+    }
+  }
+  return results;
 }
 
 }  // namespace resumecheck

@@ -129,5 +129,26 @@ TEST(ResultsFile, AFullDeviceIsAnErrorNamingTheCase) {
   EXPECT_EQ(status, 0) << "11: the error's words; 12: no error";
 }
 
+TEST(ResultsFile, IsReadBackAsItWasWritten) {
+  TemporaryFolder folder;
+  const std::filesystem::path file = folder / "results.jsonl";
+  {
+    ResultsFile results(file, provenance);
+    EXPECT_TRUE(read_results(file).empty());
+    results.append(example_failure());
+    results.append(full_result());
+  }
+  const auto read = read_results(file);
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(to_json_line(read[0], "r"), to_json_line(example_failure(), "r"));
+  EXPECT_EQ(to_json_line(read[1], "r"), to_json_line(full_result(), "r"));
+  EXPECT_EQ(read[1].variant, "adamw8bit,bf16");
+  expect_error(Error::Kind::usage, {"none.jsonl", "no such file of results"},
+               [&] { read_results(folder / "none.jsonl"); });
+  write_file(file, read_file(file) + "{}\n");
+  expect_error(Error::Kind::harness, {"results.jsonl:4", "no result of this version"},
+               [&] { read_results(file); });
+}
+
 }  // namespace
 }  // namespace resumecheck

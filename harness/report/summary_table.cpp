@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t widest = 110;
 constexpr std::size_t name_width = 42;
+constexpr std::size_t most_remarks = 4;  // a row: a scenario of many variants has many reasons
 constexpr std::size_t seconds_width = 9;
 constexpr std::array<Verdict, 8> all_verdicts = {Verdict::pass,  Verdict::fail,   Verdict::vacuous,
                                                  Verdict::xfail, Verdict::xpass,  Verdict::skip,
@@ -96,10 +97,12 @@ class Table {
     text_ += cut_to(group.scenario, widest) + "\n";
     for (const Row& row : group.rows) {
       add_row("  " + row.name, row.counts, row.seconds);
-      for (const auto& [verdict, remark] : row.remarks) {
-        text_ +=
-            dimmed(cut_to(fmt::format("    {}: {}", name_of(verdict), remark), widest), colour_) +
-            "\n";
+      for (std::size_t i = 0; i < std::min(row.remarks.size(), most_remarks); ++i) {
+        const auto& [verdict, remark] = row.remarks[i];
+        add_remark(fmt::format("{}: {}", name_of(verdict), remark));
+      }
+      if (row.remarks.size() > most_remarks) {
+        add_remark(fmt::format("and {} more reasons", row.remarks.size() - most_remarks));
       }
     }
   }
@@ -136,6 +139,10 @@ class Table {
 
   static std::string cell(std::string_view text, Verdict verdict) {
     return fmt::format("{:>{}}", text, width_of(verdict));
+  }
+
+  void add_remark(const std::string& remark) {
+    text_ += dimmed(cut_to(fmt::format("    {}", remark), widest), colour_) + "\n";
   }
 
   void add_row(const std::string& name, const std::map<Verdict, int>& counts, double seconds) {

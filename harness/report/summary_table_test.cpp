@@ -76,6 +76,18 @@ TEST(SummaryTable, SkipsAreToldWithTheirReasonsOnce) {
   EXPECT_EQ(table.find(one.reason, first + 1), table.npos);
 }
 
+TEST(SummaryTable, StaysShortHoweverManyReasonsThereAre) {
+  std::vector<CaseResult> results;
+  for (int i = 0; i < 9; ++i) {
+    results.push_back(result_of_verdict("a/b[x,dp1->dp1]", Verdict::skip));
+    results.back().variant = std::to_string(i);
+    results.back().reason = "reason " + std::to_string(i);
+  }
+  const std::string table = summary_table(results, false);
+  EXPECT_THAT(table, HasSubstr("    SKIP: reason 3\n    and 5 more reasons\n"));
+  EXPECT_THAT(table, Not(HasSubstr("reason 4")));
+}
+
 TEST(SummaryTable, FitsATerminal) {
   auto results = of_every_verdict();
   for (CaseResult& result : results) {
