@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "harness/scenario/variants.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
@@ -141,6 +142,20 @@ json json_of(const Golden& golden) {
           {"steps", steps}};
 }
 
+// Left out where it is as in every run, so that no digest changes because there is one more choice.
+void add_what_is_not_usual(const Settings& settings, json& decides) {
+  const Settings::Optimizer& optimizer = settings.optimizer;
+  if (!settings.master_dtype.empty()) decides["master_dtype"] = settings.master_dtype;
+  if (!optimizer.profile_after_save.empty() && optimizer.profile_after_save != optimizer.profile) {
+    decides["profile_after_save"] = optimizer.profile_after_save;
+  }
+  if (!optimizer.stochastic_rounding) return;
+  decides["stochastic_rounding"] = true;
+  if (optimizer.profile == "canonical") return;
+  json& order = decides["order"] = json::array();  // in which a generator is drawn from
+  for (const auto& parameter : settings.parameters) order.push_back(parameter.first);
+}
+
 std::string text_of(const GoldenTensor& tensor) {
   return fmt::format("{} {} {}", tensor.dtype, to_text(tensor.shape), tensor.digest);
 }
@@ -151,21 +166,22 @@ std::string settings_digest(const Settings& settings) {
   const Settings::Optimizer& optimizer = settings.optimizer;
   json parameters = json::object();  // sorted by name, as ordinals are
   for (const auto& [name, shape] : settings.parameters) parameters[name] = shape;
-  const json decides = {{"seed", settings.seed},
-                        {"parameters", parameters},
-                        {"param_dtype", settings.param_dtype},
-                        {"optimizer", optimizer.name},
-                        {"profile", optimizer.profile},
-                        {"lr", optimizer.lr},
-                        {"beta1", optimizer.beta1},
-                        {"beta2", optimizer.beta2},
-                        {"eps", optimizer.eps},
-                        {"weight_decay", optimizer.weight_decay},
-                        {"block", optimizer.block},
-                        {"min_quantised_elements", optimizer.min_quantised_elements},
-                        {"gradients", settings.gradients},
-                        {"save_after", settings.save_after},
-                        {"train_until", settings.train_until}};
+  json decides = {{"seed", settings.seed},
+                  {"parameters", parameters},
+                  {"param_dtype", settings.param_dtype},
+                  {"optimizer", optimizer.name},
+                  {"profile", optimizer.profile},
+                  {"lr", optimizer.lr},
+                  {"beta1", optimizer.beta1},
+                  {"beta2", optimizer.beta2},
+                  {"eps", optimizer.eps},
+                  {"weight_decay", optimizer.weight_decay},
+                  {"block", optimizer.block},
+                  {"min_quantised_elements", optimizer.min_quantised_elements},
+                  {"gradients", settings.gradients},
+                  {"save_after", settings.save_after},
+                  {"train_until", settings.train_until}};
+  add_what_is_not_usual(settings, decides);
   return digest(dump(decides));
 }
 
@@ -175,11 +191,12 @@ std::filesystem::path golden_file(const std::filesystem::path& root, const std::
 
 std::optional<Golden> read_golden_of_any_settings(const std::filesystem::path& root,
                                                   const Scenario& scenario) {
-  const std::filesystem::path file = golden_file(root, scenario.name);
+  const std::string name = golden_name(scenario);
+  const std::filesystem::path file = golden_file(root, name);
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return std::nullopt;
   Golden golden = parse_golden(file, read_file(file));
-  if (golden.scenario != scenario.name) {
+  if (golden.scenario != name) {
     throw unreadable(file.string(), "is the golden of " + golden.scenario);
   }
   return golden;
@@ -198,8 +215,8 @@ std::optional<Golden> read_golden(const std::filesystem::path& root, const Scena
 Golden make_golden(const std::filesystem::path& root, const Scenario& scenario,
                    const std::map<std::int64_t, LogicalState>& states) {
   Golden golden;
-  golden.file = golden_file(root, scenario.name);
-  golden.scenario = scenario.name;
+  golden.scenario = golden_name(scenario);
+  golden.file = golden_file(root, golden.scenario);
   golden.profile = scenario.settings.optimizer.profile;
   golden.settings_digest = settings_digest(scenario.settings);
   golden.machine = "{}";

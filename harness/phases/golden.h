@@ -1,7 +1,7 @@
 // Goldens: digests of the logical state the reference computes, with their origin. A golden that
 // does not belong to the scenario as it is now must never be compared with; one that was edited by
 // hand must not be believed.
-// golden/<scenario>.json:
+// golden/<name>.json, where the name is golden_name()'s:
 // {"schema": 1, "scenario": NAME, "profile": P, "made_by": {...machine, date, reason},
 //  "confirmed_on": [{"device": "cpu", "isa": "avx512", ...}], "settings_digest": D, "digest": D,
 //  "steps": {"3": {"ffn.up/moment1.codes": {"dtype": "U8", "shape": [512, 256], "digest": D}}}}
@@ -39,7 +39,8 @@ struct Golden {
 };
 
 std::string settings_digest(const Settings& settings);  // of everything that decides the bits
-std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario);
+// name: golden_name() of the scenario, which tells the variants that compute other bits apart.
+std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& name);
 
 // Nothing where there is no golden; Error(harness) for one that cannot be read or was edited,
 // Error(harness) naming `resumecheck golden update` for one whose settings_digest is another

@@ -147,6 +147,9 @@ TEST(SettingsDigest, ChangesWithEverythingThatDecidesTheBits) {
       [](Settings& s) { s.gradients = "model"; },
       [](Settings& s) { s.save_after = 2; },
       [](Settings& s) { s.train_until = 7; },
+      [](Settings& s) { s.master_dtype = "fp32"; },
+      [](Settings& s) { s.optimizer.profile_after_save = "torchao_eager"; },
+      [](Settings& s) { s.optimizer.stochastic_rounding = true; },
   };
   Settings settings;
   settings.parameters = {{"a", {4, 2}}};
@@ -157,7 +160,38 @@ TEST(SettingsDigest, ChangesWithEverythingThatDecidesTheBits) {
   }
   Settings saved_otherwise = settings;
   saved_otherwise.save_format = "dcp";
+  saved_otherwise.optimizer.profile_after_save = "canonical";
   EXPECT_EQ(settings_digest(saved_otherwise), settings_digest(settings));
+}
+
+// Goldens that were made before there was a choice must stay valid where it is not made.
+TEST(SettingsDigest, StaysWhatItWasForWhatCouldBeSaidBefore) {
+  Settings settings;
+  settings.parameters = {{"a", {4, 2}}};
+  EXPECT_EQ(settings_digest(settings), "d2a66370cec6bb6658adea04b514dc68");
+}
+
+TEST(SettingsDigest, TheOrderOfParametersCountsWhereAGeneratorIsDrawnFrom) {
+  Settings settings, turned;
+  settings.parameters = {{"a", {4, 2}}, {"b", {3}}};
+  turned.parameters = {{"b", {3}}, {"a", {4, 2}}};
+  for (Settings* each : {&settings, &turned}) each->optimizer.stochastic_rounding = true;
+  EXPECT_EQ(settings_digest(settings), settings_digest(turned)) << "counted by element";
+  for (Settings* each : {&settings, &turned}) each->optimizer.profile = "torchao_eager";
+  EXPECT_NE(settings_digest(settings), settings_digest(turned));
+}
+
+TEST_F(GoldenTest, VariantsThatComputeOtherBitsHaveFilesOfTheirOwn) {
+  scenario_.variant = "adamw4bit,dcp";
+  scenario_.choices = {{"optimizer.name", "adamw4bit"}, {"run.save_format", "dcp"}};
+  const Golden golden = made();
+  EXPECT_EQ(golden.file.filename(), "some_property.adamw4bit.json");
+  write_golden(golden);
+  EXPECT_EQ(read_golden(root_, scenario_)->digest, golden.digest);
+  scenario_.choices[1].second = "full";
+  EXPECT_TRUE(read_golden(root_, scenario_)) << "saved otherwise, the same bits";
+  scenario_.choices[0].second = "adamwfp8";
+  EXPECT_FALSE(read_golden(root_, scenario_));
 }
 
 }  // namespace

@@ -39,7 +39,15 @@ AdapterDeclaration reference() {
                      "swap_two_shards",
                      "step_restarts",
                      "stale_shard",
-                     "zero_moments"};
+                     "zero_moments",
+                     "drop_codebook",
+                     "codes_off_by_one_block",
+                     "nibbles_swapped",
+                     "scale_of_neighbour",
+                     "moments_requantised_on_load",
+                     "small_tensor_width_flips",
+                     "alias_source",
+                     "master_rederived_from_bf16"};
   return adapter;
 }
 

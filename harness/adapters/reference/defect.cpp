@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "harness/state/error.h"
+#include "kernels/adamw.h"
 #include "kernels/float_bits.h"
 
 namespace resumecheck {
@@ -68,6 +71,92 @@ void put(LogicalTensor& tensor, const Box& box, const Bytes& bytes) {
   copy_region(box, box, bytes, Box::whole(tensor.shape), tensor.bytes, size_of(tensor.dtype));
 }
 
+// ---- of one moment's codes, scales and codebook, which mean something only together
+
+constexpr const char* kMoments[] = {"moment1", "moment2"};
+
+LogicalTensor* find(LogicalState& state, const std::string& name, const std::string& part) {
+  const auto found = state.tensors.find({name, part});
+  return found == state.tensors.end() ? nullptr : &found->second;
+}
+
+// The codebook was not saved, so both moments get the one that the loader makes first.
+void drop_codebook(LogicalState& state, const std::string& name) {
+  const LogicalTensor* first = find(state, name, "moment1.codebook");
+  LogicalTensor* second = find(state, name, "moment2.codebook");
+  if (first != nullptr && second != nullptr) second->bytes = first->bytes;
+}
+
+// Every element gets that of `elements` further on, and the last ones the first.
+void rotate(LogicalTensor& tensor, std::int64_t elements) {
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(tensor.dtype));
+  if (bytes <= 0 || bytes >= static_cast<std::int64_t>(tensor.bytes.size())) return;
+  std::rotate(tensor.bytes.begin(), tensor.bytes.begin() + bytes, tensor.bytes.end());
+}
+
+void swap_nibbles(LogicalTensor& codes, const LogicalTensor* codebook) {
+  if (codebook == nullptr || element_count(codebook->shape) != 16) return;
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(codes.bytes.data());
+  const auto count = static_cast<std::int64_t>(codes.bytes.size());
+  std::vector<std::uint8_t> packed = kernels::pack_nibbles(begin, count);
+  for (std::uint8_t& pair : packed) pair = static_cast<std::uint8_t>(pair << 4U | pair >> 4U);
+  const std::vector<std::uint8_t> swapped = kernels::unpack_nibbles(packed, count);
+  std::memcpy(codes.bytes.data(), swapped.data(), swapped.size());
+}
+
+std::vector<float> floats_of(const LogicalTensor& tensor) {
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+void requantise(LogicalTensor& codes, LogicalTensor& scale, const LogicalTensor* codebook) {
+  const std::vector<float> book = codebook == nullptr ? std::vector<float>() : floats_of(*codebook);
+  const kernels::Storage storage = codebook == nullptr ? kernels::Storage::e4m3
+                                   : book.size() == 16 ? kernels::Storage::map4
+                                                       : kernels::Storage::map8;
+  const std::int64_t count = element_count(codes.shape);
+  auto* begin = reinterpret_cast<std::uint8_t*>(codes.bytes.data());
+  std::vector<float> scales = floats_of(scale);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  const float* entries = book.empty() ? nullptr : book.data();
+  const kernels::Isa isa = kernels::best_isa();
+  kernels::dequantise(storage, begin, scales.data(), entries, 0, count, codes.block, values.data(),
+                      isa);
+  kernels::quantise(storage, values.data(), count, codes.block, entries, begin, scales.data(), isa);
+  std::memcpy(scale.bytes.data(), scales.data(), scale.bytes.size());
+}
+
+void damage_moment(LogicalState& state, const std::string& name, const std::string& moment,
+                   const Defects& defects) {
+  LogicalTensor* codes = find(state, name, moment + ".codes");
+  LogicalTensor* scale = find(state, name, moment + ".scale");
+  const LogicalTensor* codebook = find(state, name, moment + ".codebook");
+  if (codes == nullptr || scale == nullptr) return;
+  if (defects.has(Defect::codes_off_by_one_block)) rotate(*codes, codes->block);
+  if (defects.has(Defect::nibbles_swapped)) swap_nibbles(*codes, codebook);
+  if (defects.has(Defect::scale_of_neighbour)) rotate(*scale, 1);
+  if (defects.has(Defect::moments_requantised_on_load)) requantise(*codes, *scale, codebook);
+}
+
+void rederive_master(LogicalState& state, const std::string& name) {
+  const LogicalTensor* param = find(state, name, "param");
+  LogicalTensor* master = find(state, name, "master");
+  if (param == nullptr || master == nullptr || param->dtype != Dtype::bf16) return;
+  for (std::size_t i = 0; 2 * i < param->bytes.size(); ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, param->bytes.data() + 2 * i, sizeof half);
+    const float value = kernels::widen_bf16(half);
+    std::memcpy(master->bytes.data() + 4 * i, &value, sizeof value);
+  }
+}
+
+void damage_parameter(LogicalState& state, const std::string& name, const Defects& defects) {
+  for (const char* moment : kMoments) damage_moment(state, name, moment, defects);
+  if (defects.has(Defect::drop_codebook)) drop_codebook(state, name);
+  if (defects.has(Defect::master_rederived_from_bf16)) rederive_master(state, name);
+}
+
 // Of one tensor only: the first moment that has the parameter's shape and two shards that differ.
 void swap_two_shards(AssembledState& checkpoint, const Mesh& onto) {
   for (auto& [key, tensor] : checkpoint.state.tensors) {
@@ -103,6 +192,26 @@ const std::vector<DefectDescription>& defect_descriptions() {
       {Defect::zero_moments, "zero_moments",
        "the load leaves codes, scales and unquantised moments as a fresh optimizer has them",
        "fresh start"},
+      {Defect::drop_codebook, "drop_codebook",
+       "the codebooks are not loaded: both moments go on with that of the first",
+       "codebook dropped"},
+      {Defect::codes_off_by_one_block, "codes_off_by_one_block",
+       "the load gives every block of codes to the block before it", "codes one block off"},
+      {Defect::nibbles_swapped, "nibbles_swapped",
+       "the load takes the low half of a byte of two 4-bit codes for the first", "nibbles swapped"},
+      {Defect::scale_of_neighbour, "scale_of_neighbour",
+       "the load gives every block the scale of the next one", "scale of a neighbouring block"},
+      {Defect::moments_requantised_on_load, "moments_requantised_on_load",
+       "the load dequantises the moments and quantises them again", "requantised"},
+      {Defect::small_tensor_width_flips, "small_tensor_width_flips",
+       "the load keeps the moments of the smallest quantised parameter unquantised from then on",
+       "storage width flipped"},
+      {Defect::alias_source, "alias_source",
+       "a state dict in memory is loaded without a copy: the moments stay the source's own memory",
+       "one step ahead"},
+      {Defect::master_rederived_from_bf16, "master_rederived_from_bf16",
+       "the load makes the master weights from the rounded parameters",
+       "master re-derived from the parameter"},
   };
   return all;
 }
@@ -137,6 +246,9 @@ void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto
     }
   }
   if (defects.has(Defect::swap_two_shards)) swap_two_shards(checkpoint, onto);
+  std::set<std::string> names;
+  for (const auto& entry : checkpoint.state.tensors) names.insert(entry.first.name);
+  for (const std::string& name : names) damage_parameter(checkpoint.state, name, defects);
 }
 
 }  // namespace resumecheck

@@ -19,6 +19,14 @@ enum class Defect {
   step_restarts,
   stale_shard,
   zero_moments,
+  drop_codebook,
+  codes_off_by_one_block,
+  nibbles_swapped,
+  scale_of_neighbour,
+  moments_requantised_on_load,
+  small_tensor_width_flips,
+  alias_source,
+  master_rederived_from_bf16,
 };
 
 struct DefectDescription {
@@ -40,7 +48,8 @@ class Defects {
 };
 
 // What the mistakes of the load that concern whole tensors do to a checkpoint before anybody takes
-// his part of it: scale_through_bf16, zero_moments, swap_two_shards. `onto` is the loading mesh.
+// his part of it; those of one parameter's storage, step or memory are the run's own. `onto` is the
+// loading mesh.
 void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto);
 
 }  // namespace resumecheck

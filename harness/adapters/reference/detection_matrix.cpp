@@ -102,12 +102,18 @@ int worth(const DetectionCell& cell) {
   return cell.outcome == Outcome::missed ? 2 : cell.outcome == Outcome::no_effect ? 1 : 0;
 }
 
-// All cases of one scenario, the most telling first.
+// Variants of one scenario compute other bits in other formats, so each has a row of its own.
+std::string row_name(const Scenario& scenario) {
+  return scenario.variant.empty() ? scenario.name
+                                  : fmt::format("{}[{}]", scenario.name, scenario.variant);
+}
+
+// All cases of one row, the most telling first.
 DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
                         const fs::path& root, const fs::path& folder) {
   keep_telling(cases);
   DetectionRow row;
-  row.scenario = cases.front().scenario->name;
+  row.scenario = row_name(*cases.front().scenario);
   for (const std::string& defect : defects) {
     row.cells.emplace_back();
     row.cells.back().defect = defect;
@@ -184,7 +190,7 @@ DetectionMatrix detect(const std::vector<Case>& cases, const fs::path& root,
                        const fs::path& folder) {
   std::map<std::string, std::vector<Case>> by_scenario;
   for (const Case& c : cases) {
-    if (c.native() && c.device == "cpu") by_scenario[c.scenario->name].push_back(c);
+    if (c.native() && c.device == "cpu") by_scenario[row_name(*c.scenario)].push_back(c);
   }
   DetectionMatrix matrix;
   matrix.defects = defect_names();

@@ -23,7 +23,7 @@ struct DetectionCell {
 };
 
 struct DetectionRow {
-  std::string scenario;
+  std::string scenario;              // with its variant, where it has one
   CaseResult control;                // without a defect: must pass
   std::vector<DetectionCell> cells;  // in the order of DetectionMatrix::defects
   bool can_fail() const;
@@ -39,9 +39,9 @@ struct DetectionMatrix {
   std::vector<std::string> problems() const;
 };
 
-// Every native case's scenario once, with the mesh pair that tells most (the smallest that shards
-// on both sides) and, for a defect that it does not show, one more of another kind. States go
-// below `folder` and are removed again.
+// Every native case's scenario once, each variant of it, with the mesh pair that tells most (the
+// smallest that shards on both sides) and, for a defect that it does not show, one more of another
+// kind. States go below `folder` and are removed again.
 DetectionMatrix detect(const std::vector<Case>& cases, const std::filesystem::path& root,
                        const std::filesystem::path& folder);
 

@@ -44,10 +44,6 @@ Bytes bf16_bytes_of(const std::vector<float>& values) {
   return bytes_of(halves);
 }
 
-std::vector<float> codebook_of(const std::vector<float>& codebook) {
-  return {codebook.begin(), codebook.end()};
-}
-
 // One tensor of a checkpoint, once it is known to be what this run needs.
 class Source {
  public:
@@ -80,12 +76,23 @@ class Source {
 
 }  // namespace
 
-kernels::Profile profile_of(const Settings& settings) {
-  const std::string& profile = settings.optimizer.profile;
-  if (profile == "canonical") return kernels::Profile::canonical;
-  if (profile == "torchao_eager") return kernels::Profile::torchao_eager;
+kernels::Profile profile_of(const std::string& name) {
+  if (name == "canonical") return kernels::Profile::canonical;
+  if (name == "torchao_eager") return kernels::Profile::torchao_eager;
+  if (name == "torchao_compiled") return kernels::Profile::torchao_compiled;
   throw Error(Error::Kind::usage, "optimizer.profile",
-              "the reference has no profile '" + profile + "'", "canonical or torchao_eager");
+              "the reference has no profile '" + name + "'",
+              "canonical, torchao_eager or torchao_compiled");
+}
+
+std::optional<kernels::Storage> storage_of(const Settings& settings) {
+  const std::string& name = settings.optimizer.name;
+  if (name == "adamw8bit") return kernels::Storage::map8;
+  if (name == "adamw4bit") return kernels::Storage::map4;
+  if (name == "adamwfp8") return kernels::Storage::e4m3;
+  if (name == "adamw") return std::nullopt;
+  throw Error(Error::Kind::usage, "optimizer.name", "the reference has no optimizer '" + name + "'",
+              "adamw8bit, adamw4bit, adamwfp8 or adamw");
 }
 
 kernels::ParamType param_type_of(const Settings& settings) {
@@ -104,14 +111,19 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
       ordinal_(ordinal),
       type_(param_type_of(settings)),
       moment_type_(kernels::ParamType::fp32),
-      profile_(profile_of(settings)),
       box_(parameter_box(shape_, mesh, rank)),
       first_(shape_.empty() ? 0 : box_.offsets()[0] * elements_a_row(shape_)),
       count_(box_.element_count()),
       whole_(element_count(shape_)),
-      block_(settings.optimizer.block) {
-  quantised_ = whole_ >= settings.optimizer.min_quantised_elements && whole_ % block_ == 0;
-  if (profile_ != kernels::Profile::canonical) moment_type_ = type_;
+      block_(settings.optimizer.block),
+      has_master_(!settings.master_dtype.empty()),
+      moment1_(std::make_shared<Moment>()),
+      moment2_(std::make_shared<Moment>()) {
+  const std::optional<kernels::Storage> storage = storage_of(settings);
+  if (storage) storage_ = *storage;
+  quantised_ =
+      storage && whole_ >= settings.optimizer.min_quantised_elements && whole_ % block_ == 0;
+  if (profile_of(settings.optimizer.profile) != kernels::Profile::canonical) moment_type_ = type_;
 
   std::vector<float> weights(static_cast<std::size_t>(count_));
   for (std::int64_t i = 0; i < count_; ++i) {
@@ -120,19 +132,20 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
                             static_cast<std::uint64_t>(first_ + i), kWeightExponent);
   }
   param_ = typed(weights);
+  if (has_master_) master_ = weights;
 
   if (!quantised_) {
-    moment1_.values.resize(static_cast<std::size_t>(count_) * size_of(value_dtype()));
-    moment2_.values = moment1_.values;
+    moment1_->values.resize(static_cast<std::size_t>(count_) * size_of(value_dtype()));
+    moment2_->values = moment1_->values;
     return;
   }
   cut_blocks_ = blocks_cut(shape_, mesh, block_);
-  moment1_.codes.resize(static_cast<std::size_t>(count_));
-  moment2_.codes.resize(static_cast<std::size_t>(count_));
-  moment1_.scale.resize(static_cast<std::size_t>(scale_box().element_count()));
-  moment2_.scale.resize(moment1_.scale.size());
-  moment1_.codebook = codebook_of(kernels::standard_codebook(kernels::Storage::map8, true));
-  moment2_.codebook = codebook_of(kernels::standard_codebook(kernels::Storage::map8, false));
+  moment1_->codes.resize(static_cast<std::size_t>(count_));
+  moment1_->scale.resize(static_cast<std::size_t>(scale_box().element_count()));
+  *moment2_ = *moment1_;
+  if (storage_ == kernels::Storage::e4m3) return;
+  moment1_->codebook = kernels::standard_codebook(storage_, true);
+  moment2_->codebook = kernels::standard_codebook(storage_, false);
 }
 
 Dtype ParameterShard::param_dtype() const {
@@ -141,6 +154,10 @@ Dtype ParameterShard::param_dtype() const {
 
 Dtype ParameterShard::value_dtype() const {
   return moment_type_ == kernels::ParamType::bf16 ? Dtype::bf16 : Dtype::f32;
+}
+
+Dtype ParameterShard::code_dtype() const {
+  return storage_ == kernels::Storage::e4m3 ? Dtype::f8_e4m3 : Dtype::u8;
 }
 
 Bytes ParameterShard::typed(const std::vector<float>& values) const {
@@ -163,21 +180,38 @@ Bytes ParameterShard::gradients(std::uint64_t seed, std::int64_t run_step) const
   return typed(values);
 }
 
+std::vector<std::uint16_t> ParameterShard::rounding_by_element(std::uint64_t seed,
+                                                               std::int64_t run_step) const {
+  std::vector<std::uint16_t> bits(static_cast<std::size_t>(count_));
+  for (std::int64_t i = 0; i < count_; ++i) {
+    bits[static_cast<std::size_t>(i)] =
+        kernels::rounding_bits(seed, ordinal_, static_cast<std::uint32_t>(run_step),
+                               static_cast<std::uint64_t>(first_ + i));
+  }
+  return bits;
+}
+
 kernels::QuantisedRun ParameterShard::quantised_run() {
+  const auto codebook = [](const Moment& moment) {
+    return moment.codebook.empty() ? nullptr : moment.codebook.data();
+  };
   kernels::QuantisedRun run;
   run.first = first_;
   run.count = count_;
   run.whole = whole_;
   run.block = block_;
+  run.storage = storage_;
   run.type = type_;
   run.param = param_.data();
   run.grad = grad_.data();
-  run.codes1 = moment1_.codes.data();
-  run.codes2 = moment2_.codes.data();
-  run.scale1 = moment1_.scale.data();
-  run.scale2 = moment2_.scale.data();
-  run.codebook1 = moment1_.codebook.data();
-  run.codebook2 = moment2_.codebook.data();
+  run.codes1 = moment1_->codes.data();
+  run.codes2 = moment2_->codes.data();
+  run.scale1 = moment1_->scale.data();
+  run.scale2 = moment2_->scale.data();
+  run.codebook1 = codebook(*moment1_);
+  run.codebook2 = codebook(*moment2_);
+  run.rounding = rounding_.empty() ? nullptr : rounding_.data();
+  run.master = has_master_ ? master_.data() : nullptr;
   return run;
 }
 
@@ -188,16 +222,20 @@ kernels::PlainRun ParameterShard::plain_run() {
   run.moment_type = moment_type_;
   run.param = param_.data();
   run.grad = grad_.data();
-  run.moment1 = moment1_.values.data();
-  run.moment2 = moment2_.values.data();
+  run.moment1 = moment1_->values.data();
+  run.moment2 = moment2_->values.data();
+  run.rounding = rounding_.empty() ? nullptr : rounding_.data();
+  run.master = has_master_ ? master_.data() : nullptr;
   return run;
 }
 
 std::vector<kernels::CutBlock> ParameterShard::step(std::uint64_t seed, std::int64_t run_step,
                                                     const kernels::AdamWSettings& optimizer,
+                                                    std::vector<std::uint16_t> rounding,
                                                     const Arithmetic& arithmetic) {
   step_ += 1;
   grad_ = gradients(seed, run_step);
+  rounding_ = std::move(rounding);
   const OptimizerStep step = {optimizer, static_cast<std::int64_t>(step_)};
   std::vector<kernels::CutBlock> cuts;
   if (count_ == 0) return cuts;
@@ -214,10 +252,11 @@ void ParameterShard::finish(const std::vector<kernels::CutBlock>& cuts,
   for (const kernels::CutBlock& cut : cuts) arithmetic.finish(quantised_run(), cut);
   if (scales_in_bf16_) keep_scales_in_bf16();
   grad_.clear();
+  rounding_.clear();
 }
 
 void ParameterShard::keep_scales_in_bf16() {
-  for (Moment* moment : {&moment1_, &moment2_}) {
+  for (Moment* moment : {moment1_.get(), moment2_.get()}) {
     for (float& scale : moment->scale) scale = kernels::widen_bf16(kernels::round_to_bf16(scale));
   }
 }
@@ -231,11 +270,39 @@ void ParameterShard::cast_moments_to_param_dtype() {
   }
   if (moment_type_ == kernels::ParamType::bf16) return;
   moment_type_ = kernels::ParamType::bf16;
-  for (Moment* moment : {&moment1_, &moment2_}) {
+  for (Moment* moment : {moment1_.get(), moment2_.get()}) {
     std::vector<float> values(static_cast<std::size_t>(count_));
     std::memcpy(values.data(), moment->values.data(), moment->values.size());
     moment->values = bf16_bytes_of(values);
   }
+}
+
+Bytes ParameterShard::dequantised(const Moment& moment) const {
+  std::vector<float> values(static_cast<std::size_t>(count_));
+  kernels::dequantise(storage_, moment.codes.data(), moment.scale.data(),
+                      moment.codebook.empty() ? nullptr : moment.codebook.data(), first_, count_,
+                      block_, values.data(), kernels::best_isa());
+  return moment_type_ == kernels::ParamType::bf16 ? bf16_bytes_of(values) : bytes_of(values);
+}
+
+void ParameterShard::keep_moments_unquantised() {
+  if (!quantised_) return;
+  for (Moment* moment : {moment1_.get(), moment2_.get()}) {
+    moment->values = dequantised(*moment);
+    moment->codes.clear();
+    moment->scale.clear();
+    moment->codebook.clear();
+  }
+  quantised_ = false;
+  cut_blocks_.clear();
+}
+
+void ParameterShard::take_from(const ParameterShard& source, bool aliased) {
+  param_ = source.param_;
+  master_ = source.master_;
+  step_ = source.step_;
+  moment1_ = aliased ? source.moment1_ : std::make_shared<Moment>(*source.moment1_);
+  moment2_ = aliased ? source.moment2_ : std::make_shared<Moment>(*source.moment2_);
 }
 
 void ParameterShard::add_moment(std::vector<Piece>& pieces, const std::string& part,
@@ -254,17 +321,22 @@ void ParameterShard::add_moment(std::vector<Piece>& pieces, const std::string& p
     add("values", value_dtype(), shape_, box_, 0, moment.values);
     return;
   }
-  add("codes", Dtype::u8, shape_, box_, block_, bytes_of(moment.codes));
+  add("codes", code_dtype(), shape_, box_, block_, bytes_of(moment.codes));
   add("scale", scales_in_bf16_ ? Dtype::bf16 : Dtype::f32, {blocks()}, scale_box(), block_,
       scales_in_bf16_ ? bf16_bytes_of(moment.scale) : bytes_of(moment.scale));
-  add("codebook", Dtype::f32, {256}, Box({0}, {256}), 0, bytes_of(moment.codebook));
+  const auto entries = static_cast<std::int64_t>(moment.codebook.size());
+  if (entries == 0) return;
+  add("codebook", Dtype::f32, {entries}, Box({0}, {entries}), 0, bytes_of(moment.codebook));
 }
 
 std::vector<Piece> ParameterShard::pieces() const {
   std::vector<Piece> pieces;
   if (count_ > 0) pieces.push_back({{name_, "param"}, param_dtype(), shape_, box_, 0, param_});
-  add_moment(pieces, "moment1", moment1_);
-  add_moment(pieces, "moment2", moment2_);
+  if (has_master_ && count_ > 0) {
+    pieces.push_back({{name_, "master"}, Dtype::f32, shape_, box_, 0, bytes_of(master_)});
+  }
+  add_moment(pieces, "moment1", *moment1_);
+  add_moment(pieces, "moment2", *moment2_);
   pieces.push_back(
       {{name_, "step"}, Dtype::f32, {}, Box(), 0, bytes_of(std::vector<float>{step_})});
   return pieces;
@@ -279,15 +351,20 @@ void ParameterShard::take_moment(const LogicalState& checkpoint, const std::stri
     source("values", value_dtype(), shape_).into(box_, moment.values);
     return;
   }
-  source("codes", Dtype::u8, shape_).into(box_, moment.codes);
+  source("codes", code_dtype(), shape_).into(box_, moment.codes);
   source("scale", Dtype::f32, {blocks()}).into(scale_box(), moment.scale);
-  source("codebook", Dtype::f32, {256}).into(Box({0}, {256}), moment.codebook);
+  const auto entries = static_cast<std::int64_t>(moment.codebook.size());
+  if (entries == 0) return;
+  source("codebook", Dtype::f32, {entries}).into(Box({0}, {entries}), moment.codebook);
 }
 
 void ParameterShard::take(const LogicalState& checkpoint, const std::string& where) {
   Source(checkpoint, {name_, "param"}, param_dtype(), shape_, where).into(box_, param_);
-  take_moment(checkpoint, "moment1", moment1_, where);
-  take_moment(checkpoint, "moment2", moment2_, where);
+  if (has_master_) {
+    Source(checkpoint, {name_, "master"}, Dtype::f32, shape_, where).into(box_, master_);
+  }
+  take_moment(checkpoint, "moment1", *moment1_, where);
+  take_moment(checkpoint, "moment2", *moment2_, where);
   std::vector<float> step(1);
   Source(checkpoint, {name_, "step"}, Dtype::f32, {}, where).into(Box(), step);
   step_ = step[0];

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,10 @@
 
 namespace resumecheck {
 
-kernels::Profile profile_of(const Settings& settings);       // Error(usage) for an unknown one
-kernels::ParamType param_type_of(const Settings& settings);  // Error(usage) for an unknown one
+// Each Error(usage) for one that the reference does not have.
+kernels::Profile profile_of(const std::string& name);
+kernels::ParamType param_type_of(const Settings& settings);
+std::optional<kernels::Storage> storage_of(const Settings& settings);  // nothing: never quantised
 
 class ParameterShard {
  public:
@@ -26,10 +30,12 @@ class ParameterShard {
   ParameterShard(std::string name, Shape shape, std::uint32_t ordinal, const Settings& settings,
                  std::uint64_t init_seed, const Mesh& mesh, int rank);
 
-  // One step with the gradients of `run_step` (1-based). Returns the blocks that a shard boundary
-  // cuts; each must come back through finish() once its absmax covers every rank.
+  // One step with the gradients of `run_step` (1-based). rounding: for each element what stochastic
+  // rounding compares with; empty: to nearest even. Returns the blocks that a shard boundary cuts;
+  // each must come back through finish() once its absmax covers every rank.
   std::vector<kernels::CutBlock> step(std::uint64_t seed, std::int64_t run_step,
                                       const kernels::AdamWSettings& optimizer,
+                                      std::vector<std::uint16_t> rounding,
                                       const Arithmetic& arithmetic);
   void finish(const std::vector<kernels::CutBlock>& cuts, const Arithmetic& arithmetic);
 
@@ -40,11 +46,22 @@ class ParameterShard {
   // another dtype or shape.
   void take(const LogicalState& checkpoint, const std::string& where);
 
-  // From now on scales and unquantised moments are kept in the parameter's dtype.
+  // Takes everything from the same shard of another run, each in memory of its own; with `aliased`
+  // the moments stay the other run's memory.
+  void take_from(const ParameterShard& source, bool aliased);
+
+  // Deliberate mistakes. From now on scales and unquantised moments are kept in the parameter's
+  // dtype; from now on the moments are kept unquantised.
   void cast_moments_to_param_dtype();
+  void keep_moments_unquantised();
   void restart_step() { step_ = 0; }
 
+  // The rounding that no mesh can change.
+  std::vector<std::uint16_t> rounding_by_element(std::uint64_t seed, std::int64_t run_step) const;
+
   const std::string& name() const { return name_; }
+  std::int64_t elements() const { return whole_; }  // of the whole parameter
+  std::int64_t local_elements() const { return count_; }
   const std::vector<std::int64_t>& cut_blocks() const { return cut_blocks_; }  // of any rank
   bool quantised() const { return quantised_; }
 
@@ -52,7 +69,7 @@ class ParameterShard {
   struct Moment {
     std::vector<std::uint8_t> codes;  // [count]
     std::vector<float> scale;         // [blocks touched]
-    std::vector<float> codebook;      // [256]
+    std::vector<float> codebook;      // [256] or [16]; none for codes that are floats themselves
     Bytes values;                     // [count], where unquantised
   };
 
@@ -64,7 +81,9 @@ class ParameterShard {
   std::int64_t blocks() const { return whole_ / block_; }
   Dtype param_dtype() const;
   Dtype value_dtype() const;
+  Dtype code_dtype() const;
   void keep_scales_in_bf16();
+  Bytes dequantised(const Moment& moment) const;  // as unquantised values
   void add_moment(std::vector<Piece>& pieces, const std::string& part, const Moment& moment) const;
   void take_moment(const LogicalState& checkpoint, const std::string& part, Moment& moment,
                    const std::string& where) const;
@@ -74,15 +93,18 @@ class ParameterShard {
   std::uint32_t ordinal_;
   kernels::ParamType type_;
   kernels::ParamType moment_type_;
-  kernels::Profile profile_;
   Box box_;
   std::int64_t first_ = 0, count_ = 0, whole_ = 0, block_ = 256;
   std::vector<std::int64_t> cut_blocks_;
+  kernels::Storage storage_ = kernels::Storage::map8;
   bool quantised_ = false;
   bool scales_in_bf16_ = false;
-  Bytes param_;  // [count]
-  Bytes grad_;   // [count], of the step being taken
-  Moment moment1_, moment2_;
+  bool has_master_ = false;
+  Bytes param_;                          // [count]
+  std::vector<float> master_;            // [count], where the parameter has one
+  Bytes grad_;                           // [count], of the step being taken, as is rounding_
+  std::vector<std::uint16_t> rounding_;  // [count] or empty
+  std::shared_ptr<Moment> moment1_, moment2_;
   float step_ = 0;
 };
 

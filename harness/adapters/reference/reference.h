@@ -27,11 +27,16 @@ class ReferenceRun {
                Communicator& ranks, const std::vector<std::string>& defects,
                std::shared_ptr<const Arithmetic> arithmetic = host_arithmetic());
   ~ReferenceRun();
+  ReferenceRun(ReferenceRun&&) noexcept;
+  ReferenceRun& operator=(ReferenceRun&&) = delete;
   void step();  // one step; injected order-free gradients
   void save(const std::filesystem::path& folder)
       const;  // folder/state_rank<k>.safetensors: the state file is the format
   void load(
       const std::filesystem::path& folder);  // of any mesh; Error(subject) naming file and place
+  // Takes the state of another run of the same mesh and this process, as a state dict in memory
+  // does; Error(usage) for another mesh.
+  void load_from(const ReferenceRun& source);
   RankState state() const;
   std::int64_t steps_done() const;
 

@@ -81,22 +81,22 @@ class Phase {
   void save_run() {
     const Settings& settings = request_.settings;
     enter("save_run step 0");
-    ReferenceRun run = build(settings);
+    ReferenceRun run = build(settings, request_.init_seed);
     write_state(run);
     for (std::int64_t step = 1; step <= settings.train_until; ++step) {
       enter("save_run step " + std::to_string(step));
       take_step(run);
       if (step != settings.save_after) continue;
       enter("save");
-      run.save(request_.checkpoint);
+      if (!in_memory()) run.save(request_.checkpoint);
     }
   }
 
   void resume_run() {
     const Settings& settings = request_.settings;
     enter("load");
-    ReferenceRun run = build(with_another_optimizer(settings));
-    run.load(request_.checkpoint);
+    ReferenceRun run = build(with_another_optimizer(settings), request_.init_seed);
+    in_memory() ? load_from_a_run_that_goes_on(run) : run.load(request_.checkpoint);
     if (run.steps_done() != settings.save_after) {
       throw Error(Error::Kind::subject, request_.checkpoint.string(),
                   "was saved after step " + std::to_string(run.steps_done()) +
@@ -111,9 +111,21 @@ class Phase {
     }
   }
 
-  ReferenceRun build(const Settings& settings) const {
+  bool in_memory() const { return request_.settings.save_format == "state_dict"; }
+
+  // A state dict holds the very tensors of its run, so that run is trained here; and it takes one
+  // more step, so that memory which is still shared with it shows.
+  void load_from_a_run_that_goes_on(ReferenceRun& run) const {
+    const Settings& settings = request_.settings;
+    ReferenceRun source = build(settings, settings.seed);
+    for (std::int64_t step = 1; step <= settings.save_after; ++step) source.step();
+    run.load_from(source);
+    source.step();
+  }
+
+  ReferenceRun build(const Settings& settings, std::uint64_t init_seed) const {
     return {settings,
-            request_.init_seed,
+            init_seed,
             request_.mesh,
             ranks_,
             defects_among(request_.faults),

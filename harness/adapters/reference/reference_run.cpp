@@ -10,7 +10,9 @@
 #include "harness/adapters/reference/defect.h"
 #include "harness/adapters/reference/parameter_shard.h"
 #include "harness/adapters/reference/reference.h"
+#include "harness/adapters/reference/rounding_generator.h"
 #include "harness/state/error.h"
+#include "harness/state/quantised_moment.h"
 
 namespace resumecheck {
 namespace {
@@ -30,8 +32,23 @@ std::vector<ParameterShard> shards_of(const Settings& settings, std::uint64_t in
 
 kernels::AdamWSettings adamw_settings(const Settings& settings) {
   const Settings::Optimizer& given = settings.optimizer;
-  return {given.lr, given.beta1, given.beta2, given.eps, given.weight_decay, profile_of(settings)};
+  return {given.lr,  given.beta1,        given.beta2,
+          given.eps, given.weight_decay, profile_of(given.profile)};
 }
+
+bool is_canonical(const std::string& profile) {
+  return profile_of(profile) == kernels::Profile::canonical;
+}
+
+// Does each rank draw the bits of stochastic rounding from a generator of its own?
+bool has_generator(const Settings& settings) {
+  return settings.optimizer.stochastic_rounding && !is_canonical(settings.optimizer.profile);
+}
+
+std::string generator_name(int rank) { return "rng/rank" + std::to_string(rank); }
+
+// The whole state of a rank's generator, of which the state tells the digest; in a checkpoint only.
+std::string saved_generator_name(int rank) { return "generator/rank" + std::to_string(rank); }
 
 // What the optimizer carries beside its tensors, in a checkpoint only.
 std::map<std::string, double*> hyperparameters(kernels::AdamWSettings& optimizer) {
@@ -56,14 +73,42 @@ void take_hyperparameters(const LogicalState& checkpoint, kernels::AdamWSettings
   }
 }
 
-void check_supported(const Settings& settings) {
-  if (settings.optimizer.name != "adamw8bit") {
-    throw Error(Error::Kind::usage, "optimizer.name",
-                "the reference has no optimizer '" + settings.optimizer.name + "'", "adamw8bit");
+Error unsupported(const std::string& key, const std::string& what, const std::string& cure) {
+  return Error(Error::Kind::usage, key, what, cure);
+}
+
+void check_profiles(const Settings::Optimizer& optimizer) {
+  const std::string& then = optimizer.profile_after_save;
+  if (!then.empty() && is_canonical(then) != is_canonical(optimizer.profile)) {
+    throw unsupported(
+        "optimizer.profile_after_save",
+        "unquantised moments of '" + optimizer.profile + "' have another dtype in '" + then + "'",
+        "change between torchao_eager and torchao_compiled");
   }
+  if (!optimizer.stochastic_rounding) return;
+  for (const std::string& profile : {optimizer.profile, then}) {
+    if (profile != "torchao_compiled") continue;
+    throw unsupported("optimizer.stochastic_rounding",
+                      "the compiler draws in an order of its own, which is not modelled",
+                      "profile canonical or torchao_eager");
+  }
+}
+
+void check_supported(const Settings& settings) {
+  storage_of(settings);
+  check_profiles(settings.optimizer);
   if (settings.gradients != "order_free") {
-    throw Error(Error::Kind::usage, "run.gradients",
-                "the reference has no gradients '" + settings.gradients + "'", "order_free");
+    throw unsupported("run.gradients",
+                      "the reference has no gradients '" + settings.gradients + "'", "order_free");
+  }
+  if (settings.param_dtype == "bf16") return;
+  if (settings.optimizer.stochastic_rounding) {
+    throw unsupported("optimizer.stochastic_rounding",
+                      "parameters of " + settings.param_dtype + " are not rounded", "bf16");
+  }
+  if (!settings.master_dtype.empty()) {
+    throw unsupported("master_dtype",
+                      "parameters of " + settings.param_dtype + " need no other copy", "bf16");
   }
 }
 
@@ -77,9 +122,14 @@ struct ReferenceRun::Parts {
   std::shared_ptr<const Arithmetic> arithmetic;
   kernels::AdamWSettings optimizer;
   std::vector<ParameterShard> shards;
+  std::optional<RoundingGenerator> generator;
   std::int64_t step = 0;             // of the run: what the gradients follow
   std::optional<RankState> earlier;  // one step before, for stale_shard
 
+  kernels::AdamWSettings optimizer_of_step() const;
+  std::map<std::string, std::vector<std::uint16_t>> rounding();
+  void take_generator(const LogicalState& checkpoint, const std::string& where);
+  void mistake_after_load();
   RankState state() const;
   RankState state_to_save() const;
   void finish_cut_blocks(std::vector<std::vector<kernels::CutBlock>>& cuts);
@@ -91,7 +141,8 @@ ReferenceRun::ReferenceRun(const Settings& settings, std::uint64_t init_seed, co
   check_supported(settings);
   parts_ = std::make_unique<Parts>(Parts{
       settings, mesh, ranks, Defects(defects), std::move(arithmetic), adamw_settings(settings),
-      shards_of(settings, init_seed, mesh, ranks.rank()), 0, std::nullopt});
+      shards_of(settings, init_seed, mesh, ranks.rank()), std::nullopt, 0, std::nullopt});
+  if (has_generator(settings)) parts_->generator.emplace(init_seed);
   if (mesh.world() != ranks.size()) {
     throw Error(Error::Kind::harness, "mesh " + mesh.text(),
                 "needs " + std::to_string(mesh.world()) + " ranks, there are " +
@@ -101,6 +152,7 @@ ReferenceRun::ReferenceRun(const Settings& settings, std::uint64_t init_seed, co
 }
 
 ReferenceRun::~ReferenceRun() = default;
+ReferenceRun::ReferenceRun(ReferenceRun&&) noexcept = default;
 
 std::int64_t ReferenceRun::steps_done() const { return parts_->step; }
 
@@ -115,6 +167,7 @@ RankState ReferenceRun::Parts::state() const {
     for (Piece& piece : shard.pieces()) state.pieces.push_back(std::move(piece));
   }
   state.values["lr/0"] = static_cast<double>(static_cast<float>(optimizer.lr));
+  if (generator) state.values[generator_name(ranks.rank())] = generator->digest();
   return state;
 }
 
@@ -147,13 +200,38 @@ void ReferenceRun::Parts::finish_cut_blocks(std::vector<std::vector<kernels::Cut
   for (std::size_t i = 0; i < shards.size(); ++i) shards[i].finish(cuts[i], *arithmetic);
 }
 
+// From the step after the save on, in both runs, the profile may be another.
+kernels::AdamWSettings ReferenceRun::Parts::optimizer_of_step() const {
+  kernels::AdamWSettings now = optimizer;
+  const std::string& then = settings.optimizer.profile_after_save;
+  if (!then.empty() && step > settings.save_after) now.profile = profile_of(then);
+  return now;
+}
+
+// By parameter; a generator is drawn from in the order in which they are declared.
+std::map<std::string, std::vector<std::uint16_t>> ReferenceRun::Parts::rounding() {
+  std::map<std::string, std::vector<std::uint16_t>> bits;
+  if (!settings.optimizer.stochastic_rounding) return bits;
+  for (const auto& parameter : settings.parameters) {
+    const std::string& name = parameter.first;
+    const auto shard = std::find_if(shards.begin(), shards.end(),
+                                    [&](const ParameterShard& one) { return one.name() == name; });
+    bits[name] = generator ? generator->draw(shard->local_elements())
+                           : shard->rounding_by_element(settings.seed, step);
+  }
+  return bits;
+}
+
 void ReferenceRun::step() {
   Parts& parts = *parts_;
   if (parts.defects.has(Defect::stale_shard)) parts.earlier = parts.state();
   ++parts.step;
+  const kernels::AdamWSettings optimizer = parts.optimizer_of_step();
+  auto rounding = parts.rounding();
   std::vector<std::vector<kernels::CutBlock>> cuts;
   for (ParameterShard& shard : parts.shards) {
-    cuts.push_back(shard.step(parts.settings.seed, parts.step, parts.optimizer, *parts.arithmetic));
+    cuts.push_back(shard.step(parts.settings.seed, parts.step, optimizer,
+                              std::move(rounding[shard.name()]), *parts.arithmetic));
   }
   parts.finish_cut_blocks(cuts);
 }
@@ -196,18 +274,54 @@ void ReferenceRun::save(const std::filesystem::path& folder) const {
   RankState state = parts_->state_to_save();
   kernels::AdamWSettings optimizer = parts_->optimizer;
   for (const auto& [name, value] : hyperparameters(optimizer)) state.values[name] = *value;
+  if (parts_->generator) {
+    state.values[saved_generator_name(state.rank)] = parts_->generator->text();
+  }
   write_rank_state(folder, state);
+}
+
+void ReferenceRun::Parts::take_generator(const LogicalState& checkpoint, const std::string& where) {
+  if (!generator) return;
+  const auto found = checkpoint.values.find(saved_generator_name(ranks.rank()));
+  const std::string* text =
+      found == checkpoint.values.end() ? nullptr : std::get_if<std::string>(&found->second);
+  if (text == nullptr) {
+    throw Error(Error::Kind::subject, where,
+                "holds no generator of rank " + std::to_string(ranks.rank()),
+                "stochastic rounding by generators goes on with as many ranks as saved");
+  }
+  generator->take(*text, where);
+}
+
+void ReferenceRun::Parts::mistake_after_load() {
+  for (ParameterShard& shard : shards) {
+    if (defects.has(Defect::cast_moments_to_param_dtype)) shard.cast_moments_to_param_dtype();
+    if (defects.has(Defect::step_restarts)) shard.restart_step();
+  }
+  if (!defects.has(Defect::small_tensor_width_flips)) return;
+  ParameterShard* smallest = nullptr;
+  for (ParameterShard& shard : shards) {
+    if (!shard.quantised()) continue;
+    if (smallest == nullptr || shard.elements() < smallest->elements()) smallest = &shard;
+  }
+  if (smallest != nullptr) smallest->keep_moments_unquantised();
 }
 
 void ReferenceRun::load(const std::filesystem::path& folder) {
   Parts& parts = *parts_;
   AssembledState checkpoint = read_checkpoint(folder);
-  damage(checkpoint, parts.defects, parts.mesh);
-  for (ParameterShard& shard : parts.shards) {
-    shard.take(checkpoint.state, folder.string());
-    if (parts.defects.has(Defect::cast_moments_to_param_dtype)) shard.cast_moments_to_param_dtype();
-    if (parts.defects.has(Defect::step_restarts)) shard.restart_step();
+  if (const auto misfit = find_misfit(checkpoint.state)) {
+    throw Error(Error::Kind::subject, folder.string(), misfit->what, misfit->cure);
   }
+  if (parts.generator && checkpoint.mesh != parts.mesh.text()) {
+    throw Error(
+        Error::Kind::subject, folder.string(),
+        "was saved by generators of " + checkpoint.mesh + ", this run has " + parts.mesh.text(),
+        "stochastic rounding by generators goes on on the mesh that saved");
+  }
+  damage(checkpoint, parts.defects, parts.mesh);
+  for (ParameterShard& shard : parts.shards) shard.take(checkpoint.state, folder.string());
+  parts.take_generator(checkpoint.state, folder.string());
   for (const auto& entry : checkpoint.state.tensors) {
     const TensorKey& key = entry.first;
     const bool ours =
@@ -220,6 +334,24 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
   }
   take_hyperparameters(checkpoint.state, parts.optimizer, folder.string());
   parts.step = checkpoint.state.step;
+  parts.mistake_after_load();
+}
+
+void ReferenceRun::load_from(const ReferenceRun& source) {
+  Parts& parts = *parts_;
+  const Parts& from = *source.parts_;
+  if (!(from.mesh == parts.mesh) || from.settings.parameters != parts.settings.parameters) {
+    throw Error(Error::Kind::usage, "a state dict of " + from.mesh.text(),
+                "cannot be loaded on " + parts.mesh.text(),
+                "a state dict in memory is loaded by the ranks and the model that made it");
+  }
+  for (std::size_t i = 0; i < parts.shards.size(); ++i) {
+    parts.shards[i].take_from(from.shards[i], parts.defects.has(Defect::alias_source));
+  }
+  parts.optimizer = from.optimizer;
+  parts.generator = from.generator;
+  parts.step = from.step;
+  parts.mistake_after_load();
 }
 
 const std::vector<std::string>& defect_names() {

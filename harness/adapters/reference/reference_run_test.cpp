@@ -2,6 +2,7 @@
 // and however often it was saved and loaded in between, its state is the same bits.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "harness/adapters/reference/checkpoint_folder.h"
@@ -13,6 +14,7 @@
 #include "harness/state/error.h"
 #include "harness/state/file.h"
 #include "harness/state/temporary_folder.h"
+#include "kernels/float_bits.h"
 
 namespace resumecheck {
 namespace {
@@ -22,7 +24,8 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kMeshes = {"dp1",  "dp2",     "dp3",     "dp4",  "dp5",    "dp8",
                                           "rep2", "rep2dp2", "dp2rep2", "rep3", "rep2dp3"};
 const std::vector<std::string> kResumedMeshes = {"dp1", "dp2", "dp3", "dp5", "rep2", "rep2dp2"};
-const std::vector<std::string> kEverything = {"param", "moment1", "moment2", "step", "lr"};
+const std::vector<std::string> kEverything = {"param", "master", "moment1", "moment2",
+                                              "step",  "lr",     "rng"};
 
 // Each rank's part of a job; what the ranks hold in the end, assembled.
 AssembledState run_on(const std::string& mesh_text,
@@ -93,24 +96,46 @@ std::string first_difference(const LogicalState& want, const LogicalState& got) 
 }
 
 struct Kind {
-  std::string param_dtype, profile;
+  std::string optimizer, param_dtype, profile;
+  bool stochastic_rounding = false;
+  bool master = false;
 };
+
+Settings settings_of(const Kind& kind) {
+  Settings settings = settings_with_every_shape();
+  settings.optimizer.name = kind.optimizer;
+  settings.optimizer.block = kind.optimizer == "adamw4bit" ? 128 : 256;
+  settings.param_dtype = kind.param_dtype;
+  settings.optimizer.profile = kind.profile;
+  settings.optimizer.stochastic_rounding = kind.stochastic_rounding;
+  settings.master_dtype = kind.master ? "fp32" : "";
+  return settings;
+}
+
+std::string name_of_kind(const testing::TestParamInfo<Kind>& about) {
+  const Kind& kind = about.param;
+  return kind.optimizer + "_" + kind.param_dtype + "_" + kind.profile +
+         (kind.stochastic_rounding ? "_stochastic" : "") + (kind.master ? "_master" : "");
+}
+
 class EveryKind : public testing::TestWithParam<Kind> {
  protected:
-  EveryKind() : settings_(settings_with_every_shape()) {
-    settings_.param_dtype = GetParam().param_dtype;
-    settings_.optimizer.profile = GetParam().profile;
-  }
+  EveryKind() : settings_(settings_of(GetParam())) {}
   Settings settings_;
   TemporaryFolder scratch_;
 };
-INSTANTIATE_TEST_SUITE_P(Reference, EveryKind,
-                         testing::Values(Kind{"fp32", "canonical"}, Kind{"bf16", "canonical"},
-                                         Kind{"fp32", "torchao_eager"},
-                                         Kind{"bf16", "torchao_eager"}),
-                         [](const auto& about) {
-                           return about.param.param_dtype + "_" + about.param.profile;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Reference, EveryKind,
+    testing::Values(
+        Kind{"adamw8bit", "fp32", "canonical"}, Kind{"adamw8bit", "bf16", "canonical"},
+        Kind{"adamw8bit", "fp32", "torchao_eager"}, Kind{"adamw8bit", "bf16", "torchao_eager"},
+        Kind{"adamw8bit", "fp32", "torchao_compiled"}, Kind{"adamw4bit", "fp32", "canonical"},
+        Kind{"adamw4bit", "bf16", "torchao_eager"}, Kind{"adamwfp8", "fp32", "torchao_compiled"},
+        Kind{"adamwfp8", "bf16", "canonical"}, Kind{"adamw", "fp32", "canonical"},
+        Kind{"adamw", "bf16", "torchao_eager"}, Kind{"adamw8bit", "bf16", "canonical", true},
+        Kind{"adamw4bit", "bf16", "canonical", false, true},
+        Kind{"adamw", "bf16", "canonical", true, true}),
+    name_of_kind);
 
 TEST_P(EveryKind, StateAfterThreeStepsIsTheSameBitsOnEveryMesh) {
   const AssembledState want = trained(settings_, "dp1", 3);
@@ -173,7 +198,8 @@ TEST_P(EveryKind, TheWholeParameterDecidesWhatIsQuantised) {
   const AssembledState state = trained(settings_, "dp4", 1);
   for (const auto& [name, shape] : settings_.parameters) {
     const std::int64_t elements = element_count(shape);
-    const bool quantised = elements >= 4096 && elements % 256 == 0;
+    const bool quantised = settings_.optimizer.name != "adamw" && elements >= 4096 &&
+                           elements % settings_.optimizer.block == 0;
     const Dtype values = settings_.param_dtype == "bf16" && GetParam().profile != "canonical"
                              ? Dtype::bf16
                              : Dtype::f32;
@@ -185,6 +211,164 @@ TEST_P(EveryKind, TheWholeParameterDecidesWhatIsQuantised) {
       EXPECT_EQ(tensors.at({name, moment + ".values"}).dtype, values) << name;
     }
   }
+}
+
+TEST(ReferenceState, CodesHaveTheirOwnDtypeAndFp8HasNoCodebook) {
+  const auto tensors = [](const char* optimizer) {
+    return trained(settings_of({optimizer, "fp32", "canonical"}), "dp2", 1).state.tensors;
+  };
+  const auto of_8 = tensors("adamw8bit"), of_4 = tensors("adamw4bit"), fp8 = tensors("adamwfp8");
+  EXPECT_EQ(of_8.at({"cut", "moment2.codebook"}).shape, Shape{256});
+  EXPECT_EQ(of_4.at({"cut", "moment2.codebook"}).shape, Shape{16});
+  EXPECT_EQ(of_4.at({"cut", "moment1.scale"}).shape, Shape{50});
+  EXPECT_EQ(of_4.at({"cut", "moment1.codes"}).dtype, Dtype::u8);
+  EXPECT_EQ(fp8.at({"cut", "moment1.codes"}).dtype, Dtype::f8_e4m3);
+  EXPECT_EQ(fp8.count({"cut", "moment1.codebook"}), 0U);
+}
+
+// The parameter is the master's rounding, and the master is what is trained: without it, small
+// updates of a bf16 parameter are lost.
+TEST(ReferenceState, AMasterCopyIsTrainedAndTheParameterIsItsRounding) {
+  const auto with = trained(settings_of({"adamw8bit", "bf16", "canonical", false, true}), "dp2", 3);
+  const auto fp32 = trained(settings_of({"adamw8bit", "fp32", "canonical"}), "dp2", 3);
+  const LogicalTensor& master = with.state.tensors.at({"cut", "master"});
+  const LogicalTensor& param = with.state.tensors.at({"cut", "param"});
+  ASSERT_EQ(master.dtype, Dtype::f32);
+  ASSERT_EQ(param.dtype, Dtype::bf16);
+  std::int64_t beyond_bf16 = 0;
+  for (std::size_t i = 0; i < param.bytes.size() / 2; ++i) {
+    float value;
+    std::uint16_t rounded;
+    std::memcpy(&value, master.bytes.data() + 4 * i, 4);
+    std::memcpy(&rounded, param.bytes.data() + 2 * i, 2);
+    ASSERT_EQ(kernels::round_to_bf16(value), rounded) << "element " << i;
+    beyond_bf16 += kernels::widen_bf16(rounded) == value ? 0 : 1;
+  }
+  EXPECT_GT(beyond_bf16, 0);
+  EXPECT_EQ(fp32.state.tensors.count({"cut", "master"}), 0U);
+}
+
+// ---- rounding by generators: the same mesh only
+
+// Without a parameter that every rank holds: generators that have drawn unequally often round it
+// in as many ways as there are ranks.
+Settings rounding_by_generators() {
+  Settings settings = settings_of({"adamw8bit", "bf16", "torchao_eager", true});
+  std::erase_if(settings.parameters, [](const auto& one) { return one.second.empty(); });
+  return settings;
+}
+
+TEST(Generators, GoOnAfterALoadOnTheSameMesh) {
+  const Settings settings = rounding_by_generators();
+  TemporaryFolder scratch;
+  for (const std::string mesh : {"dp1", "dp3", "rep2dp2"}) {
+    const fs::path folder = scratch.path() / mesh;
+    save_on(settings, mesh, 2, folder);
+    EXPECT_EQ(first_difference(trained(settings, mesh, 4).state,
+                               resumed(settings, mesh, folder, 2).state),
+              "")
+        << mesh;
+  }
+}
+
+TEST(Generators, AreTheStateOfARankAndMoveAtEveryStep) {
+  const Settings settings = rounding_by_generators();
+  const auto one = trained(settings, "dp2", 1).state, two = trained(settings, "dp2", 2).state;
+  for (const char* name : {"rng/rank0", "rng/rank1"}) {
+    EXPECT_NE(one.values.at(name), two.values.at(name)) << name;
+  }
+  Settings nearest = settings;
+  nearest.optimizer.stochastic_rounding = false;
+  EXPECT_EQ(trained(nearest, "dp2", 1).state.values.count("rng/rank0"), 0U);
+  EXPECT_NE(first_difference(trained(nearest, "dp1", 1).state, trained(settings, "dp1", 1).state),
+            "");
+}
+
+TEST(Generators, AreDrawnFromInTheOrderInWhichParametersAreDeclared) {
+  const Settings settings = rounding_by_generators();
+  Settings turned = settings;
+  std::reverse(turned.parameters.begin(), turned.parameters.end());
+  EXPECT_NE(first_difference(trained(settings, "dp1", 1).state, trained(turned, "dp1", 1).state),
+            "");
+}
+
+TEST(Generators, DoNotGoOnOnAnotherMesh) {
+  const Settings settings = rounding_by_generators();
+  TemporaryFolder scratch;
+  save_on(settings, "dp2", 2, scratch.path());
+  for (const std::string mesh : {"dp1", "dp3", "rep2"}) {
+    try {
+      resumed(settings, mesh, scratch.path(), 0);
+      ADD_FAILURE() << mesh;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::subject);
+      EXPECT_NE(std::string(error.what()).find("dp2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// ---- another profile from the step after the save on
+
+TEST(ProfileAfterSave, BeginsAfterTheSaveInBothRuns) {
+  Settings eager = settings_of({"adamw8bit", "fp32", "torchao_eager"});
+  eager.save_after = 2;
+  Settings then_compiled = eager;
+  then_compiled.optimizer.profile_after_save = "torchao_compiled";
+  EXPECT_EQ(
+      first_difference(trained(eager, "dp1", 2).state, trained(then_compiled, "dp1", 2).state), "");
+  const AssembledState want = trained(then_compiled, "dp1", 4);
+  EXPECT_NE(first_difference(trained(eager, "dp1", 4).state, want.state), "");
+  TemporaryFolder scratch;
+  save_on(then_compiled, "dp2", 2, scratch.path());
+  EXPECT_EQ(first_difference(want.state, resumed(then_compiled, "dp3", scratch.path(), 2).state),
+            "");
+}
+
+// ---- a state dict in memory
+
+// A run on this mesh that loads from one trained for three steps, which then takes another.
+AssembledState loaded_from_a_run_that_goes_on(const Settings& settings, const std::string& mesh,
+                                              const std::vector<std::string>& defects = {},
+                                              std::int64_t more_steps = 0) {
+  return run_on(mesh, [&](Communicator& ranks, const Mesh& of, RankState& state) {
+    ReferenceRun source(settings, settings.seed, of, ranks, defects);
+    for (int step = 0; step < 3; ++step) source.step();
+    ReferenceRun run(settings, settings.seed + 1, of, ranks, defects);
+    run.load_from(source);
+    source.step();
+    for (std::int64_t step = 0; step < more_steps; ++step) run.step();
+    state = run.state();
+  });
+}
+
+TEST_P(EveryKind, AStateDictInMemoryIsACopyThatGoesOn) {
+  for (const std::string mesh : {"dp1", "dp3"}) {
+    EXPECT_EQ(first_difference(trained(settings_, mesh, 3).state,
+                               loaded_from_a_run_that_goes_on(settings_, mesh).state),
+              "");
+    EXPECT_EQ(first_difference(trained(settings_, mesh, 5).state,
+                               loaded_from_a_run_that_goes_on(settings_, mesh, {}, 2).state),
+              "");
+  }
+}
+
+TEST_P(EveryKind, AnAliasedStateDictHasTheSourcesMomentsOneStepLater) {
+  const AssembledState later = trained(settings_, "dp2", 4);
+  const AssembledState at_load = trained(settings_, "dp2", 3);
+  const AssembledState aliased = loaded_from_a_run_that_goes_on(settings_, "dp2", {"alias_source"});
+  EXPECT_TRUE(compare(later.state, aliased.state, {"moment1", "moment2"}).same());
+  EXPECT_TRUE(compare(at_load.state, aliased.state, {"param", "master", "step", "lr"}).same());
+}
+
+TEST(StateDict, OfAnotherMeshOrModelIsAUsageError) {
+  const auto alone = single_rank();
+  const Settings settings = settings_of({"adamw8bit", "fp32", "canonical"});
+  Settings fewer = settings;
+  fewer.parameters.pop_back();
+  const Mesh one = Mesh::parse("dp1");
+  ReferenceRun source(settings, 1, one, *alone, {});
+  ReferenceRun run(fewer, 1, one, *alone, {});
+  EXPECT_THROW(run.load_from(source), Error);
 }
 
 // Both neighbours of a cut, and a rank whose whole shard lies inside one block, hold its scale.
@@ -244,6 +428,18 @@ TEST(ReferenceState, WhatTheReferenceDoesNotHaveIsAUsageError) {
   EXPECT_EQ(kind_of_error([](Settings& s) { s.optimizer.profile = "x"; }), Error::Kind::usage);
   EXPECT_EQ(kind_of_error([](Settings& s) { s.param_dtype = "fp16"; }), Error::Kind::usage);
   EXPECT_EQ(kind_of_error([](Settings& s) { s.gradients = "model"; }), Error::Kind::usage);
+  EXPECT_EQ(kind_of_error([](Settings& s) { s.master_dtype = "fp32"; }), Error::Kind::usage);
+  EXPECT_EQ(kind_of_error([](Settings& s) { s.optimizer.stochastic_rounding = true; }),
+            Error::Kind::usage);
+  EXPECT_EQ(kind_of_error([](Settings& s) {
+              s.param_dtype = "bf16";
+              s.optimizer.stochastic_rounding = true;
+              s.optimizer.profile = "torchao_compiled";
+            }),
+            Error::Kind::usage);
+  EXPECT_EQ(kind_of_error([](Settings& s) { s.optimizer.profile_after_save = "torchao_compiled"; }),
+            Error::Kind::usage)
+      << "unquantised moments would change their dtype";
 }
 
 // ---- checkpoints that are not what they should be -------------------------------------------
@@ -343,6 +539,18 @@ TEST_F(BadCheckpoint, OfAnotherStorageWidthNamesTheMoment) {
   Settings other = settings_;
   other.optimizer.min_quantised_elements = 1 << 20;
   EXPECT_MENTIONS(error_of_loading(other), "moment1.values");
+}
+
+TEST_F(BadCheckpoint, OfWhichCodesScalesAndCodebookDoNotFitNamesTheTensor) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankState state = read_rank_state(folder_ / state_file_name(rank));
+    std::erase_if(state.pieces, [](const Piece& piece) {
+      return piece.key == TensorKey{"cut", "moment2.codebook"};
+    });
+    write_rank_state(folder_, state);
+  }
+  EXPECT_MENTIONS(error_of_loading(), "moment2.codebook of cut is missing");
+  EXPECT_MENTIONS(error_of_loading(), folder_.string());
 }
 
 // A rank alone with its failure must not leave the others in a collective.
@@ -458,6 +666,57 @@ TEST_F(EveryDefect, ZeroMomentsLeavesMomentsAsFreshAndTheRestAsSaved) {
   const AssembledState loaded =
       resumed(settings_, "dp3", scratch_.path() / "zero_momentsdp2", 0, {"zero_moments"});
   EXPECT_TRUE(compare(fresh.state, loaded.state, {"moment1", "moment2"}).same());
+}
+
+TEST_F(EveryDefect, DropCodebookLeavesBothMomentsTheFirstOnes) {
+  const auto found = differences("drop_codebook", "dp2", "dp3");
+  EXPECT_EQ(parts(found), Parts{"moment2.codebook"});
+  settings_.optimizer.name = "adamwfp8";
+  EXPECT_EQ(parts(differences("drop_codebook", "dp2", "dp3")), Parts{}) << "FP8 has none";
+}
+
+TEST_F(EveryDefect, ThoseOfCodesAndScalesChangeNothingElse) {
+  for (const char* optimizer : {"adamw8bit", "adamw4bit", "adamwfp8"}) {
+    settings_.optimizer.name = optimizer;
+    EXPECT_EQ(parts(differences("codes_off_by_one_block", "dp2", "dp3")),
+              (Parts{"moment1.codes", "moment2.codes"}));
+    EXPECT_EQ(parts(differences("scale_of_neighbour", "dp2", "dp3")),
+              (Parts{"moment1.scale", "moment2.scale"}));
+    EXPECT_EQ(parts(differences("nibbles_swapped", "dp2", "dp3")),
+              std::string(optimizer) == "adamw4bit" ? (Parts{"moment1.codes", "moment2.codes"})
+                                                    : Parts{});
+  }
+}
+
+// A block whose largest magnitude is negative comes back smaller, as no codebook holds -1.
+TEST_F(EveryDefect, RequantisingMomentsShowsInTheSignedOne) {
+  for (const char* optimizer : {"adamw8bit", "adamw4bit"}) {
+    settings_.optimizer.name = optimizer;
+    const auto found = differences("moments_requantised_on_load", "dp2", "dp3");
+    EXPECT_EQ(found.count("moment1.scale"), 1U) << optimizer;
+    EXPECT_EQ(found.count("param"), 0U);
+  }
+}
+
+TEST_F(EveryDefect, SmallTensorWidthFlipsInTheSmallestQuantisedParameterAndStays) {
+  const auto found = differences("small_tensor_width_flips", "dp2", "dp3");
+  ASSERT_EQ(parts(found), (Parts{"moment1", "moment2"}));
+  for (const auto& [part, of_part] : found) {
+    ASSERT_EQ(of_part.size(), 1U);
+    EXPECT_EQ(of_part[0].kind, Difference::Kind::storage_width);
+    EXPECT_EQ(of_part[0].key.name, "one_block_in_many");
+  }
+  const AssembledState later =
+      resumed(settings_, "dp3", scratch_.path() / "small_tensor_width_flipsdp2", 2,
+              {"small_tensor_width_flips"});
+  EXPECT_EQ(later.state.tensors.count({"one_block_in_many", "moment1.values"}), 1U);
+}
+
+TEST_F(EveryDefect, MasterRederivedFromBf16LosesWhatTheParameterCannotHold) {
+  EXPECT_EQ(parts(differences("master_rederived_from_bf16", "dp2", "dp3")), Parts{});
+  settings_.param_dtype = "bf16";
+  settings_.master_dtype = "fp32";
+  EXPECT_EQ(parts(differences("master_rederived_from_bf16", "dp2", "dp3")), Parts{"master"});
 }
 
 TEST_F(EveryDefect, AnUnknownOneIsAUsageErrorThatListsTheKnown) {
