@@ -1,0 +1,60 @@
+# Loading copies what was saved into what is there, and copying between a quantised tensor and a
+# plain one converts. A resume whose script names the other optimizer therefore starts from
+# requantised moments without a word. It may be wanted; then it can be asked for. What passes
+# here is a refusal.
+#
+# /// scenario
+# summary = "unquantised moments are not loaded into an optimizer with 8-bit ones without a word"
+# labels = ["quick"]
+# adapters = ["torchao"]
+#
+# [model]
+# embed = [64, 256]
+# norm = [512]           # below 4096 elements: unquantised
+#
+# [optimizer]
+# name = "adamw"
+# profile = "torchao_eager"
+#
+# [run]
+# gradients = "order_free"
+# save_after = 3
+# train_until = 5
+#
+# [[resume]]
+# from = "dp2"
+# onto = ["dp2"]
+#
+# [compare]
+# parts = ["param", "moment1", "moment2", "step", "lr"]
+# refusal = "load: "
+#
+# [[known_broken]]
+# when = "torchao >= '0.12.0'"
+# symptom = "was not refused: it loaded and trained to step 5"
+# origin = "none found"
+# ///
+"""The run that saves has unquantised moments, the one that resumes 8-bit ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torchao.optim
+
+if TYPE_CHECKING:
+    from harness.adapters.python.torchao import Torchao
+
+
+def build(original: Callable[[], None], run: Torchao) -> None:
+    original()
+    if not run.request.saves:
+        given = run.first_optimizer
+        run.optimizer = torchao.optim.AdamW8bit(
+            run.model.parameters(),
+            lr=given.lr,
+            betas=given.betas,
+            eps=given.eps,
+            weight_decay=given.weight_decay,
+        )
