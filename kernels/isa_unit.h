@@ -9,8 +9,8 @@
 
 namespace resumecheck::kernels {
 
-// Low bits of a quotient's key that a bucket of its carry table spans: what table_shift in
-// code_map.h is made for.
+// How many low bits of a quotient's key a bucket of each standard codebook's carry table spans
+// (code_map.h); 4-bit codebooks are coarse enough for one shift.
 constexpr int signed_table_shift = 17, unsigned_table_shift = 16, table4_shift = 20;
 
 // How a quotient becomes a code: by the carry table where there is one for this codebook, otherwise
