@@ -16,7 +16,6 @@
 # norm = [512]           # below 4096 elements: unquantised
 #
 # [optimizer]
-# name = "adamw8bit"
 # profile = "torchao_eager"
 #
 # [run]
