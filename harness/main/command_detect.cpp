@@ -1,6 +1,7 @@
 // `resumecheck detect`: the detection matrix, computed here and now with threads as ranks.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,6 +10,8 @@
 
 #include "harness/adapters/reference/detection_matrix.h"
 #include "harness/main/commands.h"
+#include "harness/scenario/case.h"
+#include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
@@ -39,12 +42,25 @@ class ScratchFolder {
   fs::path folder_;
 };
 
-std::vector<Case> native_cases(const fs::path& root) {
+// Defects are switches of the reference, so only its cases can be given one.
+std::vector<Case> native_cases(const Selection& selection, const fs::path& root) {
+  const std::vector<Case> all = expand(read_scenarios(root / "scenarios"), {});
   std::vector<Case> native;
-  for (Case& c : expand(read_scenarios(root / "scenarios"), {})) {
-    if (c.native()) native.push_back(std::move(c));
+  for (const Case& c : all) {
+    if (c.native()) native.push_back(c);
   }
-  return native;
+  for (const std::string& pattern : selection.patterns) {
+    const Selection one = {{pattern}, {}, {}};
+    const auto matched = [&](const Case& c) { return matches(c, one); };
+    if (std::any_of(all.begin(), all.end(), matched) &&
+        std::none_of(native.begin(), native.end(), matched)) {
+      throw Error(
+          Error::Kind::usage, one_line(pattern),
+          "the reference is not among its adapters, and defects are switches of the reference",
+          "name a scenario that lists it: see `resumecheck list --adapter reference`");
+    }
+  }
+  return select(native, selection);
 }
 
 int detect(const DetectArguments& arguments) {
@@ -52,7 +68,7 @@ int detect(const DetectArguments& arguments) {
   Selection selection;
   selection.patterns = arguments.patterns;
   const ScratchFolder scratch;
-  DetectionMatrix matrix = detect(select(native_cases(root), selection), root, scratch.path());
+  DetectionMatrix matrix = detect(native_cases(selection, root), root, scratch.path());
   matrix.whole = arguments.patterns.empty();
   std::fputs((arguments.json ? to_json(matrix) + "\n" : to_text(matrix)).c_str(), stdout);
   return matrix.problems().empty() ? 0 : 1;

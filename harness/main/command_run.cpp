@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,8 +26,10 @@
 #include "harness/phases/interruption.h"
 #include "harness/phases/judgement.h"
 #include "harness/phases/process.h"
+#include "harness/report/outcome_table.h"
 #include "harness/report/report.h"
 #include "harness/scenario/case.h"
+#include "harness/scenario/names.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
@@ -58,10 +61,6 @@ std::vector<Case> selected_cases(const RunArguments& arguments, const fs::path& 
   selection.adapters = arguments.adapters;
   if (selection.patterns.empty() && selection.labels.empty()) selection.labels = {"quick"};
   return find_cases(root, find_environments(root, arguments.environments), selection);
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 void check_fault(const FaultSpec& fault, const std::vector<Case>& cases) {
@@ -212,7 +211,10 @@ class Run {
  private:
   void run_and_report();
   bool skipped(const Case& c);
-  void report(CaseResult result);
+  enum class Telling { each, first_of_a_reason };
+  void report(CaseResult result, Telling telling = Telling::each);
+  void say_of_case(const CaseResult& result, Telling telling);
+  void say_untold();
   void report_not_run(const std::string& reason);
   std::string again(const Case& c) const;
   fs::path junit() const {
@@ -228,6 +230,8 @@ class Run {
   ResultsFile file_;
   std::vector<CaseResult> results_;
   std::set<std::string> reported_;
+  std::optional<Error> wrong_usage_;
+  std::map<std::string, int> untold_;  // reason -> cases after the first that have it
 };
 
 std::string Run::again(const Case& c) const {
@@ -239,7 +243,7 @@ std::string Run::again(const Case& c) const {
   return "resumecheck run " + shell_quoted(argument) + flags_again(arguments_);
 }
 
-void Run::report(CaseResult result) {
+void Run::report(CaseResult result, Telling telling) {
   reported_.insert(result.name);
   for (const std::string& defect : arguments_.defects) {
     result.notes.push_back("under --defect " + defect);
@@ -249,8 +253,27 @@ void Run::report(CaseResult result) {
   if (c != cases_.end()) result.again = again(*c);
   file_.append(result);
   results_.push_back(result);
+  say_of_case(result, telling);
+}
+
+// What keeps many cases from being run is told once, with how many more it keeps.
+void Run::say_of_case(const CaseResult& result, Telling telling) {
+  if (telling == Telling::first_of_a_reason) {
+    const auto [known, added] = untold_.emplace(result.reason, 0);
+    if (!added) {
+      ++known->second;
+      return;
+    }
+  }
   say(wants_block(result) ? failure_block(result, wants_colour())
                           : console_line(result, wants_colour()));
+}
+
+void Run::say_untold() {
+  for (const auto& [reason, count] : untold_) {
+    if (count > 0) say(fmt::format("and {} more case{}: {}", count, count == 1 ? "" : "s", reason));
+  }
+  untold_.clear();
 }
 
 // A case that cannot run here is a SKIP, unless someone counts on it.
@@ -270,7 +293,7 @@ bool Run::skipped(const Case& c) {
     result.reason += fmt::format(" (required by --require {})", name);
     break;
   }
-  report(result);
+  report(result, result.verdict == Verdict::error ? Telling::first_of_a_reason : Telling::each);
   return true;
 }
 
@@ -279,8 +302,9 @@ void Run::report_not_run(const std::string& reason) {
     if (reported_.count(c.name()) != 0) continue;
     CaseResult result = result_of(c);
     result.reason = reason;
-    report(result);
+    report(result, Telling::first_of_a_reason);
   }
+  say_untold();
 }
 
 void Run::run_and_report() {
@@ -289,13 +313,21 @@ void Run::run_and_report() {
     for (const Case& c : cases_) {
       if (!skipped(c)) runnable.push_back(c);
     }
+    say_untold();
     run_cases(runnable, options_, [this](const CaseResult& result) { report(result); });
   } catch (const Interrupted&) {
     end_all_descendants();
     report_not_run("interrupted: not run");
+  } catch (const Error& problem) {  // of the person's own code: no case of it can be run
+    if (problem.kind() != Error::Kind::usage) throw;
+    end_all_descendants();
+    report_not_run(fmt::format("not run: {}", problem.what()));
+    wrong_usage_ = problem;
   }
   end_all_descendants();
   say(summary_table(results_, wants_colour()));
+  const std::string outcomes = outcome_table(results_, {true, wants_colour()});
+  if (!outcomes.empty()) say(fmt::format("\n{}", outcomes));
   write_file(junit(), junit_xml(results_));
   say(fmt::format("results: {}   junit: {}", (out_ / "results.jsonl").string(), junit().string()));
   if (fs::exists(options_.artifacts)) {
@@ -311,6 +343,7 @@ int Run::run() {
     std::fprintf(stderr, "resumecheck: %s\n", problem.what());
     results_.emplace_back();  // an ERROR
   }
+  if (wrong_usage_) throw Error(*wrong_usage_);
   std::vector<Verdict> verdicts;
   for (const CaseResult& result : results_) verdicts.push_back(result.verdict);
   return exit_code(verdicts);

@@ -11,5 +11,6 @@ void add_run_command(CLI::App& app, int& exit_code);
 void add_golden_command(CLI::App& app, int& exit_code);
 void add_detect_command(CLI::App& app, int& exit_code);
 void add_doctor_command(CLI::App& app, int& exit_code);
+void add_table_command(CLI::App& app, int& exit_code);
 
 }  // namespace resumecheck

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/main/commands.h"
+#include "harness/report/report.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
@@ -45,11 +46,13 @@ int main(int argc, char** argv) {
       "Proves that a training run resumed from a checkpoint is the run that would have gone on, "
       "bit for bit."};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "resumecheck " + resumecheck::build_text());
   int exit_code = 0;
   resumecheck::add_list_command(app, exit_code);
   resumecheck::add_run_command(app, exit_code);
   resumecheck::add_golden_command(app, exit_code);
   resumecheck::add_detect_command(app, exit_code);
+  resumecheck::add_table_command(app, exit_code);
   resumecheck::add_doctor_command(app, exit_code);
   try {
     check_command(app, argc > 1 ? argv[1] : nullptr);

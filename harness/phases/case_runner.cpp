@@ -81,6 +81,7 @@ class CaseRunner {
     stop_servers();
     std::error_code ignored;
     fs::remove(options_.work, ignored);  // only where nothing is kept in it
+    if (wrong_code_) throw Error(*wrong_code_);
   }
 
  private:
@@ -99,6 +100,9 @@ class CaseRunner {
     return options_.root / "harness/adapters/python/rank_server.py";
   }
   void stop_servers() { servers_.reset(); }
+  void note_wrong_code(const Error& problem) {
+    if (problem.kind() == Error::Kind::usage && !wrong_code_) wrong_code_ = problem;
+  }
   fs::path artifacts(const Case& c) const { return options_.artifacts / c.slug(); }
   fs::path resume_folder(const Case& c) const { return options_.work / c.slug(); }
   void keep_artifacts(const Case& c, const SaveRun& save, CaseResult& result);
@@ -110,6 +114,7 @@ class CaseRunner {
   std::map<std::string, int> worlds_;  // host -> ranks of its largest mesh
   std::unique_ptr<RankServers> servers_;
   std::string servers_of_;
+  std::optional<Error> wrong_code_;  // of a scenario: thrown when the other cases are done
 };
 
 // A rank writes where the harness told it to: that there is no room is not the framework's fault.
@@ -129,6 +134,19 @@ std::optional<std::string> storage_problem(const PhaseOutcome& outcome, const fs
     }
   }
   return std::nullopt;
+}
+
+// Code that cannot even be read is the author's mistake, as a misspelt key of the document is: no
+// framework has failed, and every case of that file would end in the same way.
+void throw_where_the_code_is_wrong(const PhaseOutcome& outcome) {
+  for (const RankEnd& end : outcome.ranks) {
+    if (!end.record || !end.record->exception) continue;
+    const bool before_building =
+        end.record->phase == "save_run step 0" || end.record->phase == "load";
+    if (!before_building || end.record->exception->type != "ScenarioError") continue;
+    throw Error(Error::Kind::usage, {}, joined_lines(end.record->exception->message),
+                "mend the code of the scenario");
+  }
 }
 
 // ---- one phase -----------------------------------------------------------------------------
@@ -168,6 +186,7 @@ PhaseOutcome CaseRunner::run_phase(const Host& host, const PhaseRequest& request
     }
     outcome = servers_->run(request);
   }
+  throw_where_the_code_is_wrong(outcome);
   if (const auto problem = storage_problem(outcome, options_.work)) {
     outcome.launch_problem =
         fmt::format("{}: {}; free some space, or give another folder with --out",
@@ -196,6 +215,7 @@ void CaseRunner::run_save(const Case& c) {
     damage_checkpoint(save.request.checkpoint, c.scenario->faults);
     save.guard = CheckpointGuard(save.request.checkpoint);
   } catch (const Error& problem) {
+    note_wrong_code(problem);
     save.problem = problem.what();
   } catch (const fs::filesystem_error& problem) {
     save.problem = problem.what();
@@ -270,6 +290,7 @@ CaseResult CaseRunner::result_for(const Case& c, SaveRun& save) {
       result = confirm_cold(c, save, result);
     }
   } catch (const Error& problem) {
+    note_wrong_code(problem);
     result.verdict = Verdict::error;
     result.reason = problem.what();
   } catch (const fs::filesystem_error& problem) {

@@ -27,7 +27,8 @@ struct CaseRunOptions {
 };
 
 // Throws Interrupted with the results handed on so far, and whatever on_result throws. Anything
-// else that goes wrong is an ERROR of its case.
+// else that goes wrong is an ERROR of its case; where that is the code of a scenario, which its
+// author must mend, the Error(usage) that says so is thrown when all cases are done.
 void run_cases(const std::vector<Case>& cases, const CaseRunOptions& options,
                const std::function<void(const CaseResult&)>& on_result);
 

@@ -357,6 +357,30 @@ TEST_F(ClusterTest, ResumeThatWritesIntoTheCheckpointFails) {
   expect(only_result(), "FAIL", "load", "rank1.json was changed");
 }
 
+TEST_F(ClusterTest, CodeThatCannotBeReadIsAMistakeOfItsAuthor) {
+  const fs::path broken = folder_ / "broken.py";
+  const std::string whole = read_file(kTestdata / "slow_steps.py");
+  write_file(broken, whole + "def load(:\n");
+  const auto lines = std::count(whole.begin(), whole.end(), '\n');
+  EXPECT_EQ(finish(start({broken.string()})), 2) << printed();
+  EXPECT_THAT(printed(), HasSubstr(fmt::format("broken.py:{}: SyntaxError", lines + 1)));
+  const std::vector<Json> all = results();
+  ASSERT_EQ(all.size(), 3u);
+  for (const Json& result : all) EXPECT_EQ(result["verdict"], "ERROR") << result;
+}
+
+TEST_F(ClusterTest, APythonThatCannotBeUsedIsToldOnce) {
+  EXPECT_EQ(finish(start({"adamw8bit/moments_survive_mesh_change", "--adapter", "torchao", "--env",
+                          "mine=/no/such/python"})),
+            3);
+  EXPECT_GT(results().size(), 2u);
+  const std::string told = printed();
+  const std::string reason = "there is no program /no/such/python";
+  EXPECT_THAT(told, HasSubstr(fmt::format("and {} more cases: ", results().size() - 1)));
+  EXPECT_LE(told.size(), 200 * results().size() + 3000) << told;
+  EXPECT_NE(told.find(reason), told.npos) << told;
+}
+
 // ---- signals -------------------------------------------------------------------------------
 
 struct Moment {
