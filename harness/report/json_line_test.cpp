@@ -18,7 +18,8 @@ TEST(JsonLine, HasTheFieldsOfTheContract) {
   const Json expected = Json::parse(R"({
     "schema": 1, "run_id": "the-run",
     "case": "adamw8bit/moments_survive_dp_shrink[reference,dp4->dp2]",
-    "scenario": "adamw8bit/moments_survive_dp_shrink", "adapter": "torchao",
+    "scenario": "adamw8bit/moments_survive_dp_shrink", "variant": "adamw8bit,bf16",
+    "adapter": "torchao",
     "save_environment": {"name": "torch-2.8", "packages": {"torch": "2.8.0", "torchao": "0.12.0"}},
     "load_environment": {"name": "torch-2.15", "packages": {"torch": "2.15.0"}},
     "from": "dp4", "onto": "dp2", "device": "cuda", "stand_ins": ["nccl over host memory"],
