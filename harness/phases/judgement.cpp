@@ -235,6 +235,7 @@ bool Judgement::refusal_judged() {
   if (!phases_.resume->ok()) {
     evidence.failed_at = failed_at_of(*phases_.resume, false);
     evidence.symptom = phases_.resume->symptom();
+    evidence.raised = phases_.resume->is_refusal();
   }
   evidence.fresh = &saved(0).assembled.state;
   evidence.at_save = &saved(settings_.save_after).assembled.state;

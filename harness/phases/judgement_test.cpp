@@ -277,6 +277,20 @@ TEST_F(JudgementTest, KilledRankIsASymptom) {
   EXPECT_EQ(result.symptom, "rank 0 died: signal 9 (SIGKILL)");
 }
 
+TEST_F(JudgementTest, ADeathInTheRightPlaceIsNoRefusal) {
+  scenario_.refusal = "load: ";
+  scenario_.oracles.clear();
+  phases_.resume = PhaseOutcome{};
+  phases_.resume->ranks = {raised(0, "load", "cannot slice")};
+  EXPECT_EQ(judged().verdict, Verdict::pass);
+  RankEnd killed;
+  killed.how = RankEnd::How::killed;
+  killed.signal = 9;
+  killed.progress = "load";
+  phases_.resume->ranks = {killed};
+  EXPECT_EQ(judged().verdict, Verdict::fail);
+}
+
 TEST_F(JudgementTest, LauncherTroubleIsError) {
   phases_.save.launch_problem = "mpirun exited with status 213";
   with_resume_ = false;

@@ -34,6 +34,16 @@ bool speaks_of_another_rank(const RankEnd& end) {
   });
 }
 
+// Of a script that is wrong, or a machine that is too small: nobody refuses a checkpoint with
+// these.
+bool is_slip(const std::string& type) {
+  static constexpr std::array<std::string_view, 12> slips = {
+      "NameError",     "UnboundLocalError", "AttributeError",    "ImportError",
+      "SyntaxError",   "MemoryError",       "OSError",           "ModuleNotFoundError",
+      "ScenarioError", "PermissionError",   "KeyboardInterrupt", "OutOfMemoryError"};
+  return std::find(slips.begin(), slips.end(), type) != slips.end();
+}
+
 // The step a phase's name ends with; -1 where it has none.
 std::int64_t step_in(const std::string& phase) {
   const std::size_t at = phase.rfind("step ");
@@ -108,6 +118,15 @@ std::string PhaseOutcome::failed_at() const {
 std::string PhaseOutcome::symptom() const {
   const RankEnd* first = first_failure(ranks);
   return first == nullptr ? "" : what(*first);
+}
+
+bool PhaseOutcome::is_refusal() const {
+  const RankEnd* first = first_failure(ranks);
+  if (first == nullptr || !first->record || !first->record->exception ||
+      first->record->phase.empty() || first->how != RankEnd::How::finished) {
+    return false;
+  }
+  return !speaks_of_another_rank(*first) && !is_slip(first->record->exception->type);
 }
 
 }  // namespace resumecheck

@@ -40,6 +40,9 @@ struct PhaseOutcome {
   // an exception's message, "rank 1 died: signal 9 (SIGKILL)", "hang in step 4".
   std::string failed_at() const;
   std::string symptom() const;
+  // Whether that rank raised an exception of its own accord. A death, a hang, a lost peer and a
+  // slip of a script (a name that does not exist, no memory) are failures, but refuse nothing.
+  bool is_refusal() const;
 };
 
 }  // namespace resumecheck

@@ -55,6 +55,21 @@ TEST(PhaseOutcomeTest, FirstInTimeIsTheCause) {
   EXPECT_EQ(outcome.failed_at(), "step 4");
 }
 
+TEST(PhaseOutcomeTest, OnlyAnExceptionOfItsOwnIsARefusal) {
+  EXPECT_TRUE(outcome_of({raised(0, 1, "cannot slice"), well(1)}).is_refusal());
+  EXPECT_FALSE(outcome_of({well(0), well(1)}).is_refusal());
+  for (const How how : {How::killed, How::hung, How::missing, How::finished}) {
+    EXPECT_FALSE(outcome_of({ended(0, how, 1), well(1)}).is_refusal()) << static_cast<int>(how);
+  }
+  EXPECT_FALSE(outcome_of({raised(0, 1, "Connection closed by peer")}).is_refusal());
+  RankEnd unnamed = raised(0, 1, "before any phase");
+  unnamed.record->phase = "";
+  EXPECT_FALSE(outcome_of({unnamed}).is_refusal());
+  for (const char* slip : {"NameError", "AttributeError", "ScenarioError", "MemoryError"}) {
+    EXPECT_FALSE(outcome_of({raised(0, 1, "oops", slip)}).is_refusal()) << slip;
+  }
+}
+
 TEST(PhaseOutcomeTest, LostConnectionIsNeverTheCause) {
   RankEnd killed = ended(1, How::killed, 2.0);
   killed.signal = 9;

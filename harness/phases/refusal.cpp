@@ -23,7 +23,7 @@ void judge_refusal(const RefusalEvidence& evidence, CaseResult& result) {
     return;
   }
   const std::string seen = evidence.failed_at + ": " + evidence.symptom;
-  if (seen.find(evidence.wanted) == std::string::npos) {
+  if (!evidence.raised || seen.rfind(evidence.wanted, 0) != 0) {
     not_refused(evidence.failed_at, seen, result);
     return;
   }

@@ -1,7 +1,7 @@
 // A scenario may state that a resume is refused: what cannot be loaded rightly must be an error, as
 // a load that guesses trains on from a wrong state. Only the failure that is asked for passes. One
-// that fails otherwise may be the harness's own mistake, and a save run that trained nothing has no
-// state worth refusing.
+// that fails otherwise, or dies and hangs in the right place, may be the harness's own mistake, and
+// a save run that trained nothing has no state worth refusing.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ namespace resumecheck {
 struct RefusalEvidence {
   std::string wanted;              // "load: text"
   std::string failed_at, symptom;  // of the resumed run; both "" where it went well
+  bool raised = false;             // of its own accord: see PhaseOutcome::is_refusal
   const LogicalState* fresh = nullptr;
   const LogicalState* at_save = nullptr;
   std::vector<std::string> parts;

@@ -26,9 +26,10 @@ class Refusal : public testing::Test {
  protected:
   CaseResult judged(const std::string& failed_at, const std::string& symptom) {
     RefusalEvidence evidence;
-    evidence.wanted = "load: cannot slice";
+    evidence.wanted = wanted_;
     evidence.failed_at = failed_at;
     evidence.symptom = symptom;
+    evidence.raised = raised_;
     evidence.fresh = &fresh_;
     evidence.at_save = &at_save_;
     evidence.parts = {"param"};
@@ -37,6 +38,8 @@ class Refusal : public testing::Test {
     judge_refusal(evidence, result);
     return result;
   }
+  std::string wanted_ = "load: cannot slice";
+  bool raised_ = true;
   LogicalState fresh_ = state_of(1), at_save_ = state_of(2);
 };
 
@@ -59,6 +62,19 @@ TEST_F(Refusal, AnotherFailureIsNoRefusal) {
     EXPECT_EQ(result.oracles.at("refusal"), "fail");
   }
   EXPECT_EQ(judged("step 4", "cannot slice").verdict, Verdict::fail) << "too late";
+}
+
+TEST_F(Refusal, ThePlaceIsNotReadOutOfAMessage) {
+  wanted_ = "load: ";
+  EXPECT_EQ(judged("step 4", "failed to load: no such file").verdict, Verdict::fail);
+  EXPECT_EQ(judged("load", "no such file").verdict, Verdict::pass);
+}
+
+TEST_F(Refusal, WhatNobodyRaisedIsNoRefusal) {
+  raised_ = false;
+  const CaseResult result = judged("load", "cannot slice");
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.symptom, "was not refused: load: cannot slice");
 }
 
 TEST_F(Refusal, SilenceIsAFailure) {
