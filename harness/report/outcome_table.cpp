@@ -68,7 +68,7 @@ std::vector<Group> grouped(const std::vector<CaseResult>& results) {
     }
     const std::string variant = printable(result.variant);
     const std::string column = column_of(result);
-    const std::string meshes = fmt::format("{}->{}", result.from, result.onto);
+    const std::string meshes = printable(fmt::format("{}->{}", result.from, result.onto));
     add_once(group->variants, variant);
     add_once(group->columns, column);
     add_once(group->meshes, meshes);

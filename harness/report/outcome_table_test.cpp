@@ -113,6 +113,13 @@ TEST(OutcomeTable, FitsATerminalHoweverMuchThereIs) {
       << table;
 }
 
+TEST(OutcomeTable, AFileFromElsewhereCannotDriveTheTerminal) {
+  CaseResult hostile = result("\x1b[2J", "torch\x1b[2J", "\x1b[2J", Verdict::pass);
+  hostile.scenario = hostile.adapter = hostile.from = hostile.device = "\x1b[2J\n";
+  const std::string table = outcome_table({hostile}, {});
+  EXPECT_EQ(table.find('\x1b'), table.npos) << table;
+}
+
 TEST(OutcomeTable, ScenariosWithoutVariantsCanBeLeftOut) {
   const CaseResult plain = result("", "torch-2.8", "dp2", Verdict::pass);
   EXPECT_EQ(outcome_table({plain}, {true, false}), "");

@@ -12,6 +12,8 @@
 
 namespace resumecheck {
 
+constexpr int results_schema = 1;  // of every line of results.jsonl
+
 struct Provenance {  // line 1 of results.jsonl
   std::string run_id;
   std::string json;  // the whole "machine" object, rendered
@@ -31,8 +33,8 @@ std::string failure_block(const CaseResult& result, bool colour);
 std::string summary_table(const std::vector<CaseResult>& results, bool colour);
 std::string junit_xml(const std::vector<CaseResult>& results);
 
-// Every result of a results.jsonl, in its order. Error(usage) where there is no such file,
-// Error(harness) naming the line that is no result.
+// Every result of a results.jsonl, in its order. Error(usage) where there is no such file or
+// no run wrote it, Error(harness) naming the line that is no result.
 std::vector<CaseResult> read_results(const std::filesystem::path& file);
 
 std::string build_text();  // version and commit of this build: "0.1.0 (1142ad1)"

@@ -64,12 +64,29 @@ int write_all(int descriptor, const std::string& text) {
               "make room or choose another --out folder; what is in the file is whole");
 }
 
+// The first line is of the run. Without looking at it, any file of one line would be a run without
+// results, and a file that lost its head would lose a result with it.
+void check_head(const std::string& line, const std::filesystem::path& file) {
+  const nlohmann::json head = nlohmann::json::parse(line, nullptr, false);
+  const auto refuse_file = [&](const std::string& what) {
+    throw Error(Error::Kind::usage, fmt::format("{}:1", file.string()), what,
+                "name the results.jsonl of a run");
+  };
+  const bool of_a_run = head.is_object() && head.contains("schema") && head.contains("run_id") &&
+                        head.contains("machine");
+  if (!of_a_run) refuse_file("is not the first line that a run writes");
+  if (head["schema"] != results_schema) {
+    refuse_file(fmt::format("has the schema {}, and this version reads {}", head["schema"].dump(),
+                            results_schema));
+  }
+}
+
 }  // namespace
 
 ResultsFile::ResultsFile(const std::filesystem::path& file, const Provenance& provenance)
     : file_(file), run_id_(provenance.run_id) {
   using Json = nlohmann::ordered_json;
-  const Json head = {{"schema", 1},
+  const Json head = {{"schema", results_schema},
                      {"run_id", run_id_},
                      {"machine", Json::parse(provenance.json, nullptr, false)}};
   std::error_code failed;
@@ -107,9 +124,10 @@ std::vector<CaseResult> read_results(const std::filesystem::path& file) {
   }
   std::istringstream lines(read_file(file));
   std::vector<CaseResult> results;
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (++number == 1) continue;  // of the run, not of a case
+  std::string line;
+  std::getline(lines, line);
+  check_head(line, file);
+  for (int number = 2; std::getline(lines, line); ++number) {
     try {
       results.push_back(from_json_line(line));
     } catch (const Error& error) {

@@ -150,5 +150,35 @@ TEST(ResultsFile, IsReadBackAsItWasWritten) {
                [&] { read_results(file); });
 }
 
+TEST(ResultsFile, WhatNoRunWroteIsNoRunWithoutResults) {
+  TemporaryFolder folder;
+  const std::filesystem::path file = folder / "results.jsonl";
+  const std::string result = to_json_line(full_result(), "run-1");
+  const std::pair<std::string, const char*> foreign[] = {
+      {"", "not the first line"},
+      {"hello\n", "not the first line"},
+      {"[]\n", "not the first line"},
+      {"{\"schema\": 1}\n", "not the first line"},
+      {result + "\n" + result + "\n", "not the first line"},
+      {R"({"schema": 2, "run_id": "r", "machine": {}})"
+       "\n",
+       "has the schema 2, and this version reads 1"}};
+  for (const auto& [text, words] : foreign) {
+    write_file(file, text);
+    expect_error(Error::Kind::usage, {"results.jsonl:1", words}, [&] { read_results(file); });
+  }
+}
+
+TEST(ResultsFile, ABrokenLineIsToldInPlainWords) {
+  try {
+    from_json_line("{\"schema\": 1}");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("key 'case' not found"), text.npos) << text;
+    EXPECT_EQ(text.find("json.exception"), text.npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace resumecheck
