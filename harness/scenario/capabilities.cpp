@@ -88,9 +88,11 @@ void check_same_ranks(const Document& document, const TomlNode& node, const Resu
   if (format != "torch_save" && format != "state_dict") return;
   if (!(onto == plan.from)) {
     document.refuse(node, "save_format " + format + " is loaded by the ranks that saved",
-                    "resume onto " + plan.from.text() + ", or save as dcp");
+                    "resume onto " + plan.from.text() + ", or leave save_format out");
   }
-  if (format == "state_dict" && (plan.save_env != plan.load_env || plan.save_env == "*")) {
+  const bool two = !plan.save_env.empty() && !plan.load_env.empty() &&
+                   (plan.save_env != plan.load_env || plan.save_env == "*");
+  if (format == "state_dict" && two) {
     document.refuse(node, "a state_dict in memory cannot pass between two environments",
                     "save as torch_save or dcp");
   }
@@ -162,6 +164,10 @@ void check_block(const Document& document, const OptimizerNodes& nodes,
 void check_profiles(const Document& document, const OptimizerNodes& nodes,
                     const Settings::Optimizer& optimizer) {
   const std::string& later = optimizer.profile_after_save;
+  if (!later.empty() && optimizer.name == "sgd") {
+    document.refuse(nodes.of("profile_after_save"), "sgd has one arithmetic",
+                    "leave profile_after_save out");
+  }
   if (later.empty() || (later == "canonical") == (optimizer.profile == "canonical")) return;
   document.refuse(
       nodes.of("profile_after_save"),
@@ -211,6 +217,9 @@ void check_rounding(const Document& document, const TomlNode& root, const Scenar
   const Settings& settings = scenario.settings;
   if (!settings.optimizer.stochastic_rounding) return;
   const TomlNode& node = OptimizerNodes(root).of("stochastic_rounding");
+  if (settings.optimizer.name == "sgd") {
+    document.refuse(node, "sgd does not round stochastically", "leave stochastic_rounding out");
+  }
   if (settings.param_dtype != "bf16") {
     document.refuse(node, "only bf16 parameters are rounded stochastically",
                     "write param_dtype = \"bf16\"");

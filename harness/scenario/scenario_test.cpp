@@ -419,6 +419,8 @@ TEST_F(ScenarioTest, EveryEnvironmentIsNamedOnBothSidesOrNone) {
       "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\nsave_env = \"*\"\nload_env = \"*\"\n";
   lines.tables = "[run]\nsave_format = \"state_dict\"\n";
   refused(lines, ":9:9", "cannot pass between two environments");
+  lines.resume = "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\nsave_env = \"torch-2.8\"\n";
+  EXPECT_EQ(read(lines.text()).resumes[0].save_env, "torch-2.8") << "loads under it, too";
 }
 
 TEST_F(ScenarioTest, ARefusalIsAskedInPlaceOfTheOracles) {
@@ -430,6 +432,8 @@ TEST_F(ScenarioTest, ARefusalIsAskedInPlaceOfTheOracles) {
   EXPECT_FALSE(scenario.parts.empty());
   const std::pair<const char*, const char*> wrong[] = {
       {"refusal = \"cannot slice\"\n", "does not say where the resume fails"},
+      {"refusal = \"step 3: x\"\n", "no resumed run takes step 3; it takes 4 to 6"},
+      {"refusal = \"step 7: x\"\n", "no resumed run takes step 7"},
       {"refusal = \"save: x\"\n", "does not say where the resume fails"},
       {"refusal = \"save_run step 1: x\"\n", "does not say where the resume fails"},
       {"refusal = \"load: x\"\noracles = [\"golden\"]\n", "a refusal leaves nothing to compare"},
@@ -448,6 +452,11 @@ TEST_F(ScenarioTest, SgdIsForPlainPython) {
   refused(lines, ":", "plain_python has no optimizer adamw8bit; it has sgd");
   lines.tables = "[optimizer]\nname = \"sgd\"\n";
   EXPECT_EQ(read(lines.text()).parts, (std::vector<std::string>{"param", "moment1", "step", "lr"}));
+  lines.more = "param_dtype = \"bf16\"\n";
+  lines.tables = "[optimizer]\nname = \"sgd\"\nstochastic_rounding = true\n";
+  refused(lines, ":", "sgd does not round stochastically; leave stochastic_rounding out");
+  lines.tables = "[optimizer]\nname = \"sgd\"\nprofile_after_save = \"canonical\"\n";
+  refused(lines, ":", "sgd has one arithmetic; leave profile_after_save out");
 }
 
 TEST_F(ScenarioTest, KnownBrokenIsCheckedWhenRead) {

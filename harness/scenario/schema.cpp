@@ -1,5 +1,7 @@
 #include "harness/scenario/schema.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -179,6 +181,16 @@ void read_resume(const Document& document, const TomlNode& node, Scenario& scena
   scenario.resumes.push_back(plan);
 }
 
+// The steps that a resumed run takes; at any other nothing could be seen.
+void check_resumed_step(const Document& document, const TomlNode& node, const std::string& at,
+                        const Settings& settings) {
+  if (at == "load") return;
+  const std::int64_t step = std::stoll(at.substr(at.find(' ') + 1));
+  if (step > settings.save_after && step <= settings.train_until) return;
+  document.refuse(node, fmt::format("no resumed run takes step {}", step),
+                  fmt::format("it takes {} to {}", settings.save_after + 1, settings.train_until));
+}
+
 // What must be seen, as a failing resume is told: "load: text" or "step 4: text".
 void read_refusal(const Document& document, const TomlNode& compare, const TomlNode& node,
                   Scenario& scenario) {
@@ -188,6 +200,7 @@ void read_refusal(const Document& document, const TomlNode& compare, const TomlN
     document.refuse(node, "'" + refusal + "' does not say where the resume fails",
                     "write \"load: text\" or \"step 4: text\"");
   }
+  check_resumed_step(document, node, at, scenario.settings);
   for (const char* key : {"oracles", "exactness"}) {  // parts: what must have been trained
     if (const TomlNode* other = compare.find(key)) {
       document.refuse(

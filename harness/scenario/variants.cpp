@@ -87,13 +87,21 @@ std::string text_of(const Document& document, const TomlNode& value, const std::
   return text;
 }
 
+// What an unquoted dotted path has become, as it would be written.
+std::string nested_path(const std::string& path, const TomlNode& node) {
+  if (node.kind != Kind::table || node.entries.empty()) return path;
+  const TomlEntry& first = node.entries.front();
+  return nested_path(fmt::format("{}.{}", path, first.key), first.node);
+}
+
 void check_path(const Document& document, const std::string& path, const TomlNode& values) {
   const Names known = paths();
   if (!contains(known, path)) {
     const bool nested = values.kind == Kind::table;
-    document.refuse(values, fmt::format("[vary] '{}' is no key with a single value", path),
-                    nested ? fmt::format("quote the whole path: \"{}.name\" = [...]", path)
-                           : did_you_mean(path, known));
+    document.refuse(
+        values, fmt::format("[vary] '{}' is no key with a single value", path),
+        nested ? fmt::format("quote the whole path: \"{}\" = [...]", nested_path(path, values))
+               : did_you_mean(path, known));
   }
   document.as(values, Kind::list, path);
   if (values.items.empty()) {

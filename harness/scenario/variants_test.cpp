@@ -90,6 +90,8 @@ TEST_F(VariantsTest, WhatCannotVaryIsRefusedWhereItStands) {
       {"\"optimizer.nmae\" = [\"a\", \"b\"]\n", "did you mean 'optimizer.name'?"},
       {"summary = [\"a\", \"b\"]\n", "'summary' is no key with a single value"},
       {"optimizer.name = [\"adamw\", \"adamw8bit\"]\n", "quote the whole path: \"optimizer.name\""},
+      {"adapter_options.torchao.wrap = [\"none\", \"fsdp2\"]\n",
+       "quote the whole path: \"adapter_options.torchao.wrap\" = [...]"},
       {"seed = []\n", "'seed' has no value"},
       {"seed = [1]\n", "'seed' has one value, so it varies nothing"},
       {"seed = 1\n", "'seed' must be a list, not an integer"},
