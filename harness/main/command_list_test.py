@@ -174,11 +174,21 @@ def test_what_would_be_ignored_is_a_usage_error(
     assert not (root / "out/results.jsonl").exists()
 
 
-def test_a_list_that_a_full_disk_cut_off_is_no_success(root: Path) -> None:
+@pytest.mark.parametrize("arguments", [("list", "--json"), ("--version",), ("--help",)])
+def test_output_that_a_full_disk_cut_off_is_no_success(
+    root: Path, arguments: tuple[str, ...]
+) -> None:
     write(root, "reference")
     variables = {**os.environ, "RESUMECHECK_ROOT": str(root), "RESUMECHECK_CACHE": str(root / "c")}
     with open("/dev/full", "w") as full:
-        answer = subprocess.run(
-            [PROGRAM, "list", "--json"], stdout=full, check=False, env=variables
-        )
+        answer = subprocess.run([PROGRAM, *arguments], stdout=full, check=False, env=variables)
     assert answer.returncode == 3
+
+
+def test_a_table_is_of_results_and_of_nothing_else(root: Path) -> None:
+    for text in ("", "hello\n", '{"schema": 2, "run_id": "r", "machine": {}}\n'):
+        (root / "results.jsonl").write_text(text)
+        answer = resumecheck(root, "table", str(root / "results.jsonl"))
+        assert answer.returncode == 2, answer.stdout
+        assert "results.jsonl:1" in answer.stderr
+        assert answer.stderr.count("\n") == 1

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     check_command(app, argc > 1 ? argv[1] : nullptr);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    exit_code = app.exit(error) == 0 ? 0 : 2;  // 0: --help and --version, which are output too
   } catch (const Error& error) {
     std::fprintf(stderr, "resumecheck: %s\n", error.what());
     return error.kind() == Error::Kind::usage ? 2 : 3;
