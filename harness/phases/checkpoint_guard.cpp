@@ -36,19 +36,22 @@ std::map<std::string, std::string> file_digests(const fs::path& folder) {
   return found;
 }
 
-void cut_largest_file(const fs::path& folder) {
+// A fault that finds nothing to damage would leave a green that tried nothing.
+[[noreturn]] void nothing_to_damage(const fs::path& folder, const FaultSpec& fault) {
+  throw Error(Error::Kind::usage, folder.string(), fault.name + ": holds no file",
+              "use it with a save format that writes files");
+}
+
+fs::path largest_file(const fs::path& folder) {
   fs::path largest;
+  if (!fs::is_directory(folder)) return largest;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     if (largest.empty() || fs::file_size(entry.path()) > fs::file_size(largest)) {
       largest = entry.path();
     }
   }
-  if (largest.empty()) {
-    throw Error(Error::Kind::usage, folder.string(), "truncate_checkpoint: holds no file",
-                "use it with a save format that writes files");
-  }
-  fs::resize_file(largest, fs::file_size(largest) / 2);
+  return largest;
 }
 
 }  // namespace
@@ -71,8 +74,15 @@ std::optional<std::string> CheckpointGuard::what_changed() const {
 
 void damage_checkpoint(const fs::path& folder, const std::vector<FaultSpec>& faults) {
   for (const FaultSpec& fault : faults) {
-    if (fault.name == "truncate_checkpoint") cut_largest_file(folder);
-    if (fault.name == "remove_checkpoint") fs::remove_all(folder);
+    const bool truncates = fault.name == "truncate_checkpoint";
+    if (!truncates && fault.name != "remove_checkpoint") continue;
+    const fs::path largest = largest_file(folder);
+    if (largest.empty()) nothing_to_damage(folder, fault);
+    if (truncates) {
+      fs::resize_file(largest, fs::file_size(largest) / 2);
+    } else {
+      fs::remove_all(folder);
+    }
   }
 }
 
