@@ -122,11 +122,9 @@ std::string PhaseOutcome::symptom() const {
 
 bool PhaseOutcome::is_refusal() const {
   const RankEnd* first = first_failure(ranks);
-  if (first == nullptr || !first->record || !first->record->exception ||
-      first->record->phase.empty() || first->how != RankEnd::How::finished) {
-    return false;
-  }
-  return !speaks_of_another_rank(*first) && !is_slip(first->record->exception->type);
+  if (first == nullptr || !first->record || !first->record->exception) return false;
+  return !first->record->phase.empty() && !speaks_of_another_rank(*first) &&
+         !is_slip(first->record->exception->type);
 }
 
 }  // namespace resumecheck

@@ -58,6 +58,9 @@ TEST(PhaseOutcomeTest, FirstInTimeIsTheCause) {
 TEST(PhaseOutcomeTest, OnlyAnExceptionOfItsOwnIsARefusal) {
   EXPECT_TRUE(outcome_of({raised(0, 1, "cannot slice"), well(1)}).is_refusal());
   EXPECT_FALSE(outcome_of({well(0), well(1)}).is_refusal());
+  RankEnd ended_by_launcher = raised(0, 1, "cannot slice");
+  ended_by_launcher.how = How::cancelled;
+  EXPECT_TRUE(outcome_of({ended_by_launcher}).is_refusal()) << "after it had raised";
   for (const How how : {How::killed, How::hung, How::missing, How::finished}) {
     EXPECT_FALSE(outcome_of({ended(0, how, 1), well(1)}).is_refusal()) << static_cast<int>(how);
   }

@@ -7,6 +7,14 @@
 namespace resumecheck {
 namespace {
 
+// "load: text": the place is all of failed_at, the text anywhere in the symptom, as a framework may
+// put a traceback before its words.
+bool is_as_wanted(const RefusalEvidence& evidence) {
+  const std::size_t colon = evidence.wanted.find(": ");
+  return evidence.raised && evidence.failed_at == evidence.wanted.substr(0, colon) &&
+         evidence.symptom.find(evidence.wanted.substr(colon + 2)) != std::string::npos;
+}
+
 void not_refused(const std::string& failed_at, const std::string& what, CaseResult& result) {
   result.verdict = Verdict::fail;
   result.failed_at = failed_at;
@@ -23,7 +31,7 @@ void judge_refusal(const RefusalEvidence& evidence, CaseResult& result) {
     return;
   }
   const std::string seen = evidence.failed_at + ": " + evidence.symptom;
-  if (!evidence.raised || seen.rfind(evidence.wanted, 0) != 0) {
+  if (!is_as_wanted(evidence)) {
     not_refused(evidence.failed_at, seen, result);
     return;
   }

@@ -44,8 +44,8 @@ class Refusal : public testing::Test {
 };
 
 TEST_F(Refusal, TheFailureThatIsAskedForPasses) {
-  const CaseResult result = judged("load", "ValueError: cannot slice 3 of 256");
-  EXPECT_EQ(result.verdict, Verdict::fail) << "the text must follow where it fails";
+  const CaseResult result = judged("load", "Traceback ... ValueError: cannot slice 3 of 256");
+  EXPECT_EQ(result.verdict, Verdict::pass) << "frameworks put a traceback before their words";
   const CaseResult exact = judged("load", "cannot slice 3 of 256");
   EXPECT_EQ(exact.verdict, Verdict::pass);
   EXPECT_EQ(exact.oracles.at("refusal"), "pass");
