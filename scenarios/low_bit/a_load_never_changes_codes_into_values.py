@@ -32,7 +32,7 @@
 # [[known_broken]]
 # when = "torchao >= '0.12.0'"
 # symptom = "was not refused: it loaded and trained to step 5"
-# origin = "none found"
+# origin = "pytorch/ao#4912"
 # ///
 """The run that saves has 8-bit moments, the one that resumes unquantised ones."""
 
