@@ -21,6 +21,7 @@ from harness.adapters.python.torchao_settings import (
     CLASS_OF,
     OPTIONS_OF,
     is_compiled,
+    not_as_asked,
     why_not,
     wrap_of,
 )
@@ -115,6 +116,7 @@ class Torchao(Adapter):
         return pieces, values
 
     def close(self) -> None:
+        self.notes.append(f"graphs compiled in this phase: {_graphs_compiled()}")
         dist.destroy_process_group()
         shutil.rmtree(self.compile_cache, ignore_errors=True)
 
@@ -158,7 +160,11 @@ class Torchao(Adapter):
                 self.settings.gradient(name, rows, number), (len(rows), *parameter.shape[1:])
             )
             parameter.grad = _like(parameter, local)
+        before = _graphs_compiled()
         optimizer.step()
+        problem = not_as_asked(is_compiled(self.settings, number), before, _graphs_compiled())
+        if problem:
+            raise RuntimeError(f"step {number} {problem}")
 
     def _device_mesh(self) -> DeviceMesh:
         """dp4 is one dim of shards; rep2dp2 is FSDP2's hybrid: replicas of shards."""
@@ -216,6 +222,11 @@ def _lacking(request: PhaseRequest, versions: dict[str, str]) -> str | None:
     if wrap == "fsdp2_cpu_offload" and not hasattr(fsdp, "CPUOffloadPolicy"):
         return f"torch {versions['torch']} has no torch.distributed.fsdp.CPUOffloadPolicy"
     return None
+
+
+def _graphs_compiled() -> int:
+    """By this process. A step that is compiled already counts none; a disabled compiler never."""
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
 def _takes_ignored_parameters() -> bool:

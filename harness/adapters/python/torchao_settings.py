@@ -64,6 +64,17 @@ def is_compiled(settings: Settings, step: int) -> bool:
     return (optimizer.profile_after_save if changed else optimizer.profile) == COMPILED
 
 
+def not_as_asked(compiled: bool, before: int, after: int) -> str | None:
+    """What is wrong with a step, from the graphs that were compiled before and after it. A user's
+    TORCH_COMPILE_DISABLE or a fallback runs eager steps under the compiled profile, and a resume
+    that is wrong only when compiled then passes."""
+    if compiled and after == 0:
+        return "was to be compiled, and no graph was: look for TORCH_COMPILE_DISABLE=1"
+    if not compiled and after != before:
+        return f"was to be eager, and {after - before} graphs were compiled"
+    return None
+
+
 def one_byte_a_code(packed: bytes) -> bytes:
     """Codes of four bits, two in a byte, the earlier one in the high half."""
     return packed.hex().encode().translate(_HIGH_FIRST)

@@ -4,7 +4,12 @@ import pytest
 
 from harness.adapters.python.phase_request import read_phase_request
 from harness.adapters.python.request_builder import SETTINGS, write_request
-from harness.adapters.python.torchao_settings import is_compiled, one_byte_a_code, why_not
+from harness.adapters.python.torchao_settings import (
+    is_compiled,
+    not_as_asked,
+    one_byte_a_code,
+    why_not,
+)
 
 
 def request(folder, optimizer=None, options=None, **changes):
@@ -60,3 +65,11 @@ def test_the_profile_changes_right_after_the_save(tmp_path, profile, after_save,
     optimizer = {"profile": profile, "profile_after_save": after_save}
     settings = request(tmp_path, optimizer, save_after=3, train_until=5).settings
     assert [is_compiled(settings, step) for step in range(1, 6)] == expected
+
+
+def test_a_step_is_told_from_one_that_is_not_what_was_asked_for():
+    assert not_as_asked(compiled=True, before=0, after=3) is None
+    assert not_as_asked(compiled=True, before=3, after=3) is None  # compiled by a step before
+    assert not_as_asked(compiled=False, before=3, after=3) is None
+    assert "no graph was" in (not_as_asked(compiled=True, before=0, after=0) or "")
+    assert "2 graphs" in (not_as_asked(compiled=False, before=1, after=3) or "")
