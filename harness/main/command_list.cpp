@@ -47,7 +47,7 @@ Json case_json(const Case& c, const std::optional<std::string>& reason) {
           {"onto", c.onto.text()},
           {"summary", c.scenario->summary},
           {"origin", c.scenario->origin},
-          {"labels", c.scenario->labels},
+          {"labels", c.labels()},
           {"known_broken", known_broken_json(c)},
           {"runnable", !reason.has_value()},
           {"reason", reason ? Json(*reason) : Json(nullptr)}};

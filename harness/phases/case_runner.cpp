@@ -110,6 +110,7 @@ class CaseRunner {
   const CaseRunOptions& options_;
   const std::function<void(const CaseResult&)>& on_result_;
   std::set<const Case*> pending_;  // in the order given, as the cases lie in one vector
+  std::map<std::string, std::string> confirmed_by_;  // claim -> the case that was started fresh
   std::map<std::string, SaveRun> saves_;
   std::map<std::string, int> worlds_;  // host -> ranks of its largest mesh
   std::unique_ptr<RankServers> servers_;
@@ -244,7 +245,8 @@ CaseResult CaseRunner::resume(const Case& c, SaveRun& save, const fs::path& fold
 }
 
 // A fork shares what its server once imported, so a known defect is believed only when a fresh
-// start of the phase that failed shows it too.
+// start of the phase that failed shows it too: once a run for each entry of a scenario, under each
+// pair of environments, in the same words.
 CaseResult CaseRunner::confirm_cold(const Case& c, SaveRun& save, const CaseResult& first) {
   CaseResult again;
   const fs::path folder = resume_folder(c).string() + "-cold";
@@ -277,6 +279,13 @@ CaseResult CaseRunner::confirm_cold(const Case& c, SaveRun& save, const CaseResu
   return result;
 }
 
+// What a cold confirmation confirms.
+std::string claim(const Case& c, const CaseResult& result) {
+  const KnownBroken* entry = known_broken(c);
+  return fmt::format("{} {} {} {} {}", entry == nullptr ? "" : entry->where, save_host(c).key(),
+                     load_host(c).key(), result.failed_at, result.symptom);
+}
+
 CaseResult CaseRunner::result_for(const Case& c, SaveRun& save) {
   CaseResult result = result_of(c);
   try {
@@ -287,7 +296,13 @@ CaseResult CaseRunner::result_for(const Case& c, SaveRun& save) {
     result = resume(c, save, resume_folder(c), false);
     if (result.verdict == Verdict::xfail && load_host(c).environment && !options_.cold &&
         result.process != "new") {
-      result = confirm_cold(c, save, result);
+      std::string& by = confirmed_by_[claim(c, result)];
+      if (by.empty()) {
+        result = confirm_cold(c, save, result);
+        if (result.verdict == Verdict::xfail) by = c.name();
+      } else {
+        result.notes.push_back("confirmed cold by " + by);
+      }
     }
   } catch (const Error& problem) {
     note_wrong_code(problem);

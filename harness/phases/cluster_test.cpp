@@ -345,6 +345,15 @@ TEST_F(ClusterTest, KnownDefectIsConfirmedByAFreshStart) {
   EXPECT_THAT(only_result()["notes"].dump(), HasSubstr("\"confirmed cold"));
 }
 
+// The second case fails in the same words, under the same entry and environment.
+TEST_F(ClusterTest, KnownDefectIsConfirmedOnceARun) {
+  EXPECT_EQ(run({scenario("known_defect_twice.py")}), 0) << printed();
+  const std::vector<Json> all = results();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_THAT(all[0]["notes"].dump(), HasSubstr("\"confirmed cold\""));
+  EXPECT_THAT(all[1]["notes"].dump(), HasSubstr("\"confirmed cold by known_defect_twice["));
+}
+
 TEST_F(ClusterTest, DefectThatOnlyForksShowIsNotTheKnownOne) {
   EXPECT_EQ(run({scenario("defect_of_forks.py")}), 1) << printed();
   expect(only_result(), "FAIL", "load", "no such luck");

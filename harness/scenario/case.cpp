@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/scenario/names.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
 
@@ -225,6 +226,16 @@ Facts Case::facts() const {
   add("save", save_env);
   add("load", load_env);
   return facts;
+}
+
+std::vector<std::string> Case::labels() const {
+  std::vector<std::string> labels = scenario->labels;
+  const auto slow_under = [&](const std::optional<Environment>& environment) {
+    return environment && environment->quick && !contains(*environment->quick, scenario->name);
+  };
+  if (!slow_under(save_env) && !slow_under(load_env)) return labels;
+  if (std::erase(labels, "quick") > 0 && !contains(labels, "nightly")) labels.push_back("nightly");
+  return labels;
 }
 
 Settings Case::settings() const {

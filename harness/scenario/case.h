@@ -32,6 +32,8 @@ struct Case {
   std::string save_key() const;     // cases with equal keys share one save run (scenario, variant,
                                     // adapter, save_env, from, device)
   Facts facts() const;
+  std::vector<std::string> labels() const;  // the scenario's; nightly for quick where one of its
+                                            // environments says so
   Settings settings() const;  // the scenario's, with the save format this adapter uses
   bool native() const;
 };

@@ -227,6 +227,18 @@ TEST_F(SelectionTest, LabelsAndAdaptersNarrowIt) {
   EXPECT_EQ(selected({{"*"}, {"quick"}, {"reference"}}).size(), 2U);
 }
 
+TEST_F(SelectionTest, AnEnvironmentMayLeaveTheQuickSuiteToTheNight) {
+  const auto torchao = std::find_if(cases_.begin(), cases_.end(),
+                                    [](const Case& c) { return c.adapter == "torchao"; });
+  ASSERT_NE(torchao, cases_.end());
+  torchao->load_env->quick = {torchao->scenario->name};
+  EXPECT_EQ(torchao->labels(), std::vector<std::string>{"quick"});
+  torchao->load_env->quick = {"another/scenario"};
+  EXPECT_EQ(torchao->labels(), std::vector<std::string>{"nightly"});
+  EXPECT_EQ(selected({{}, {"quick"}, {"torchao"}}).size(), 1U);
+  EXPECT_EQ(selected({{}, {"nightly"}, {"torchao"}}).size(), 1U);
+}
+
 TEST_F(SelectionTest, WhatMatchesNothingIsAMistake) {
   expect_error(Kind::usage, {"'adamw8bit/momnets'", "did you mean 'adamw8bit/moments'?"}, [&] {
     selected({{"adamw8bit/momnets"}, {}, {}});

@@ -124,6 +124,18 @@ void read_pins(Environment& environment, const TomlNode& packages, const std::st
   }
 }
 
+std::vector<std::string> read_quick(const TomlNode& quick, const std::string& file) {
+  std::vector<std::string> names;
+  for (const TomlNode& item : quick.items) {
+    if (item.kind != TomlNode::Kind::text) {
+      throw Error(Error::Kind::usage, file + ":" + std::to_string(item.line),
+                  "'quick' lists names of scenarios", "write \"adamw8bit/name\"");
+    }
+    names.push_back(item.text);
+  }
+  return names;
+}
+
 struct Declared {
   Environment environment;
   std::string python;  // empty: made in the cache
@@ -145,6 +157,9 @@ std::vector<Declared> declared_environments(const fs::path& root) {
     const TomlNode* python = node.find("python");
     if (packages != nullptr) read_pins(entry.environment, *packages, file);
     if (python != nullptr) entry.python = python->text;
+    if (const TomlNode* quick = node.find("quick")) {
+      entry.environment.quick = read_quick(*quick, file);
+    }
     if (packages == nullptr && entry.python.empty()) {
       throw Error(Error::Kind::usage, file + ":" + std::to_string(node.line),
                   "environment '" + name + "' has neither packages nor a python", "give one");

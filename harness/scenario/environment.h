@@ -18,6 +18,9 @@ struct Environment {
       packages;  // from the environment's record: {"torch": "2.8.0", "torchao": "0.12.0"}
   std::map<std::string, std::string> pins;  // of one not made yet: what it would hold
   bool named_by_user = false;               // --env: absent is ERROR, not SKIP
+  // Where given: the scenarios (labelled quick) whose cases under this environment count as quick;
+  // those of all others count as nightly.
+  std::optional<std::vector<std::string>> quick;
   std::string missing_reason;  // why python is empty: "not made: tools/environments make torch-2.8"
 
   // By its record, else by its pins; true where nothing is known of it.

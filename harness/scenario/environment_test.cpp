@@ -165,6 +165,13 @@ TEST_F(EnvironmentTest, NamesMustBeKnownPlainAndDistinct) {
   });
 }
 
+TEST_F(EnvironmentTest, MayKeepMostOfTheQuickSuiteForTheNight) {
+  EXPECT_FALSE(find_environments(folder_.path(), {}).front().quick);
+  write("tools/environments.toml",
+        "[environments.\"torch-2.8\"]\npackages = [\"torch==2.8.0\"]\nquick = [\"a/b\"]\n");
+  EXPECT_EQ(find_environments(folder_.path(), {}).front().quick, std::vector<std::string>{"a/b"});
+}
+
 TEST_F(EnvironmentTest, AListWithMistakesNamesTheLine) {
   write("tools/environments.toml", "[environments.a]\nchecks = 1\n");
   expect_error(Kind::usage, {"environments.toml:1", "neither packages nor a python"},

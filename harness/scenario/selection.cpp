@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "harness/scenario/case.h"
+#include "harness/scenario/names.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
@@ -44,7 +45,7 @@ bool any_of(const std::vector<std::string>& wanted, const std::vector<std::strin
 }
 
 bool filters_match(const Case& c, const Selection& selection) {
-  return any_of(selection.labels, c.scenario->labels) && any_of(selection.adapters, {c.adapter});
+  return any_of(selection.labels, c.labels()) && any_of(selection.adapters, {c.adapter});
 }
 
 void add_unique(std::vector<std::string>& names, const std::string& name) {
@@ -65,7 +66,7 @@ void check_pattern(const std::string& pattern, const std::vector<Case>& cases) {
 void check_filters(const Selection& selection, const std::vector<Case>& cases) {
   std::vector<std::string> labels;
   for (const Case& c : cases) {
-    for (const std::string& label : c.scenario->labels) add_unique(labels, label);
+    for (const std::string& label : c.labels()) add_unique(labels, label);
   }
   for (const std::string& label : selection.labels) {
     if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
@@ -98,6 +99,22 @@ void add_once(std::vector<Case>& cases, std::vector<Case> more) {
       throw Error(Error::Kind::usage, c.scenario->file.string(),
                   "has the name '" + c.scenario->name + "' of " + known->scenario->file.string(),
                   "rename one of the files, or run them one after the other");
+    }
+  }
+}
+
+// A name that no scenario has would take its cases out of the quick suite without a word.
+void check_quick(const std::vector<Scenario>& scenarios,
+                 const std::vector<Environment>& environments) {
+  std::vector<std::string> names;
+  for (const Scenario& scenario : scenarios) add_unique(names, scenario.name);
+  for (const Environment& environment : environments) {
+    for (const std::string& name : environment.quick.value_or(std::vector<std::string>())) {
+      if (contains(names, name)) continue;
+      throw Error(Error::Kind::usage, "tools/environments.toml",
+                  "'quick' of " + environment.name + " lists '" + one_line(name) +
+                      "', which is no scenario",
+                  did_you_mean(name, names));
     }
   }
 }
@@ -143,7 +160,9 @@ std::vector<Case> find_cases(const std::filesystem::path& root,
     add_once(cases, select(expand(scenarios, environments), own));
   }
   if (selection.patterns.empty() || !named.patterns.empty()) {
-    add_once(cases, select(expand(read_scenarios(root / "scenarios"), environments), named));
+    const std::vector<Scenario> scenarios = read_scenarios(root / "scenarios");
+    check_quick(scenarios, environments);
+    add_once(cases, select(expand(scenarios, environments), named));
   }
   return cases;
 }
