@@ -286,20 +286,28 @@ bool Judgement::broken(const Assembly& assembly, const std::string& failed_at) {
 
 // Codes, scales and codebook of a moment that do not fit each other: two states may agree in that.
 std::optional<std::string> Judgement::misfit(const Assembly& assembly) const {
-  const auto found = find_misfit(assembly.assembled.state);
-  if (!found || !selects(case_.scenario->parts, found->key.part)) return std::nullopt;
-  return found->what;
+  for (const MomentMisfit& found : find_misfits(assembly.assembled.state)) {
+    const std::string moment = found.key.part.substr(0, found.key.part.find('.'));
+    const bool selected = std::any_of(case_.scenario->parts.begin(), case_.scenario->parts.end(),
+                                      [&](const std::string& part) {
+                                        return part == moment || part.rfind(moment + ".", 0) == 0;
+                                      });
+    if (selected) return found.what;
+  }
+  return std::nullopt;
 }
 
 void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at_load) {
   const AssembledState& want = saved(step).assembled;
   const AssembledState& got = resumed(step).assembled;
-  const Difference& first = comparison.differences.front();
-  result_.first_difference = first;
   result_.parts = comparison.parts;
-  for (const std::string& line :
-       {holder(want, first, at_load ? "saved" : "continued"), holder(got, first, "held")}) {
-    if (!line.empty()) result_.holders.push_back(line);
+  if (!comparison.same()) {  // a misfit can lie in what the scenario does not compare
+    const Difference& first = comparison.differences.front();
+    result_.first_difference = first;
+    for (const std::string& line :
+         {holder(want, first, at_load ? "saved" : "continued"), holder(got, first, "held")}) {
+      if (!line.empty()) result_.holders.push_back(line);
+    }
   }
   Evidence evidence;
   evidence.want = &want;

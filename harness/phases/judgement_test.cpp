@@ -410,6 +410,22 @@ TEST_F(JudgementTest, AMisfitThatBothRunsShareIsNoPass) {
   EXPECT_EQ(judged().failed_at, "") << "moments are not looked at";
 }
 
+// What is compared is the same; what it means is not.
+TEST_F(JudgementTest, AMisfitBesideWhatIsComparedIsNoPass) {
+  from_ = onto_;
+  phases_.save.ranks = {well(0)};
+  for (const std::int64_t step : {0, 2, 3, 4, 5, 6}) write(true, step, right);
+  RankState torn = with_quantised_moment();
+  write_rank_state(step_folder(states(true), 3), torn);
+  torn.pieces.pop_back();
+  write_rank_state(step_folder(states(false), 3), torn);
+  scenario_.parts = {"param", "moment1.codes"};
+  const CaseResult result = judged();
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom, HasSubstr("moment1.codebook of w is missing"));
+  EXPECT_FALSE(result.first_difference);
+}
+
 TEST_F(JudgementTest, GoldenThatAgreesPasses) {
   write_golden_of(right);
   const CaseResult result = judged();

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
+#include <optional>
+#include <utility>
 
 namespace resumecheck {
 namespace {
@@ -125,11 +126,12 @@ std::map<TensorKey, Moment> quantised_moments(const LogicalState& state) {
 
 }  // namespace
 
-std::optional<MomentMisfit> find_misfit(const LogicalState& state) {
+std::vector<MomentMisfit> find_misfits(const LogicalState& state) {
+  std::vector<MomentMisfit> misfits;
   for (const auto& [key, moment] : quantised_moments(state)) {
-    if (auto found = misfit_of(moment)) return found;
+    if (auto found = misfit_of(moment)) misfits.push_back(std::move(*found));
   }
-  return std::nullopt;
+  return misfits;
 }
 
 }  // namespace resumecheck

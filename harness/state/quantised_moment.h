@@ -3,8 +3,8 @@
 // still be read tensor by tensor, and would then be trained on as other numbers.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/state/logical_state.h"
 
@@ -16,10 +16,11 @@ struct MomentMisfit {
   bool operator==(const MomentMisfit&) const = default;
 };
 
-// The first one in key order, or nothing. For every "<moment>.codes", "<moment>.scale" and
+// In key order, the first of each moment; empty where all fit. For every "<moment>.codes",
+// "<moment>.scale" and
 // "<moment>.codebook": siblings that are missing; codes that are neither U8 nor F8_E4M3; scales
 // that are not one for each block of the flattened parameter; a codebook that has neither 16 nor
 // 256 ascending finite entries, or one beside codes that are floats; a code beyond its end.
-std::optional<MomentMisfit> find_misfit(const LogicalState& state);
+std::vector<MomentMisfit> find_misfits(const LogicalState& state);
 
 }  // namespace resumecheck

@@ -2,6 +2,7 @@
 // that fits is refused, whatever the shape.
 #include "harness/state/quantised_moment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,6 +18,7 @@ namespace resumecheck {
 namespace {
 
 using kernels::Storage;
+using testing::IsEmpty;
 
 LogicalTensor filled(Dtype dtype, Shape shape, std::int64_t block = 0) {
   const auto bytes = static_cast<std::size_t>(element_count(shape)) * size_of(dtype);
@@ -52,8 +54,8 @@ LogicalState state_of(Storage storage, const Shape& shape = {6, 100}, std::int64
 }
 
 TEST(QuantisedMoment, PartsOfOneMomentFit) {
-  for (const Storage storage : kStorages) EXPECT_EQ(find_misfit(state_of(storage)), std::nullopt);
-  EXPECT_EQ(find_misfit({}), std::nullopt);
+  for (const Storage storage : kStorages) EXPECT_THAT(find_misfits(state_of(storage)), IsEmpty());
+  EXPECT_THAT(find_misfits({}), IsEmpty());
 }
 
 TEST(QuantisedMoment, AnyShapeFitsWithItsOwnScalesAndNoOtherNumberOfThem) {
@@ -63,14 +65,14 @@ TEST(QuantisedMoment, AnyShapeFitsWithItsOwnScalesAndNoOtherNumberOfThem) {
     for (auto& size : shape) size = static_cast<std::int64_t>(random() % 9);
     const auto block = static_cast<std::int64_t>(1 + random() % 300);
     LogicalState state = state_of(kStorages[random() % 3], shape, block);
-    ASSERT_EQ(find_misfit(state), std::nullopt) << to_text(shape) << " in blocks of " << block;
+    ASSERT_THAT(find_misfits(state), IsEmpty()) << to_text(shape) << " in blocks of " << block;
     LogicalTensor& scale = state.tensors.at({"w", "moment2.scale"});
     const std::int64_t blocks = scale.shape[0];
     const std::int64_t other = blocks > 0 && random() % 2 == 0 ? blocks - 1 : blocks + 1;
     scale = filled(Dtype::f32, {other}, block);
-    const auto misfit = find_misfit(state);
-    ASSERT_TRUE(misfit.has_value()) << to_text(shape) << ", " << other << " for " << blocks;
-    EXPECT_EQ(misfit->key, (TensorKey{"w", "moment2.scale"}));
+    const auto misfits = find_misfits(state);
+    ASSERT_EQ(misfits.size(), 1U) << to_text(shape) << ", " << other << " for " << blocks;
+    EXPECT_EQ(misfits.front().key, (TensorKey{"w", "moment2.scale"}));
   }
 }
 
@@ -129,18 +131,28 @@ INSTANTIATE_TEST_SUITE_P(QuantisedMoment, EveryMisfit, testing::ValuesIn(kMisfit
 TEST_P(EveryMisfit, IsToldWithTheTensorAndACure) {
   LogicalState state = state_of(GetParam().storage);
   GetParam().spoil(state.tensors);
-  const auto misfit = find_misfit(state);
-  ASSERT_TRUE(misfit.has_value());
-  EXPECT_EQ(misfit->key, (TensorKey{"w", GetParam().part}));
-  EXPECT_NE(misfit->what.find(GetParam().words), std::string::npos) << misfit->what;
-  EXPECT_NE(misfit->what.find(std::string(GetParam().part) + " of w"), std::string::npos);
-  EXPECT_FALSE(misfit->cure.empty());
+  const auto misfits = find_misfits(state);
+  ASSERT_EQ(misfits.size(), 1U);
+  const MomentMisfit& misfit = misfits.front();
+  EXPECT_EQ(misfit.key, (TensorKey{"w", GetParam().part}));
+  EXPECT_NE(misfit.what.find(GetParam().words), std::string::npos) << misfit.what;
+  EXPECT_NE(misfit.what.find(std::string(GetParam().part) + " of w"), std::string::npos);
+  EXPECT_FALSE(misfit.cure.empty());
 }
 
 TEST(QuantisedMoment, ACodeAtTheEndOfItsCodebookFits) {
   LogicalState state = state_of(Storage::map4);
   state.tensors.at(kCodes).bytes[17] = std::byte{15};
-  EXPECT_EQ(find_misfit(state), std::nullopt);
+  EXPECT_THAT(find_misfits(state), IsEmpty());
+}
+
+TEST(QuantisedMoment, EachMomentThatDoesNotFitIsTold) {
+  LogicalState state = state_of(Storage::map8);
+  state.tensors.erase({"w", "moment1.scale"});
+  state.tensors.erase({"w", "moment2.codebook"});
+  const auto misfits = find_misfits(state);
+  ASSERT_EQ(misfits.size(), 2U);
+  EXPECT_EQ(misfits[1].key, (TensorKey{"w", "moment2.codebook"}));
 }
 
 }  // namespace

@@ -310,8 +310,8 @@ void ReferenceRun::Parts::mistake_after_load() {
 void ReferenceRun::load(const std::filesystem::path& folder) {
   Parts& parts = *parts_;
   AssembledState checkpoint = read_checkpoint(folder);
-  if (const auto misfit = find_misfit(checkpoint.state)) {
-    throw Error(Error::Kind::subject, folder.string(), misfit->what, misfit->cure);
+  if (const auto misfits = find_misfits(checkpoint.state); !misfits.empty()) {
+    throw Error(Error::Kind::subject, folder.string(), misfits.front().what, misfits.front().cure);
   }
   if (parts.generator && checkpoint.mesh != parts.mesh.text()) {
     throw Error(
