@@ -96,6 +96,7 @@ class CaseRunner {
   CaseResult confirm_cold(const Case& c, SaveRun& save, const CaseResult& first);
   PhaseOutcome run_phase(const Host& host, const PhaseRequest& request, bool cold);
   std::vector<std::string> fresh_program(const Host& host) const;
+  double limit_of(const Case& c) const;  // seconds of one phase
   fs::path server_program() const {
     return options_.root / "harness/adapters/python/rank_server.py";
   }
@@ -203,6 +204,17 @@ PhaseOutcome CaseRunner::run_phase(const Host& host, const PhaseRequest& request
 
 // ---- one case ------------------------------------------------------------------------------
 
+// A framework that compiles its steps works for many seconds on each kind of parameter, more on a
+// busy machine, before its first step is taken: that is no hang.
+constexpr double kCompiling = 5;
+
+double CaseRunner::limit_of(const Case& c) const {
+  const Settings::Optimizer& optimizer = c.scenario->settings.optimizer;
+  const bool compiles = !c.native() && (optimizer.profile == "torchao_compiled" ||
+                                        optimizer.profile_after_save == "torchao_compiled");
+  return options_.limit_seconds * (compiles ? kCompiling : 1);
+}
+
 void CaseRunner::run_save(const Case& c) {
   SaveRun& save = saves_[c.save_key()];
   save.done = true;
@@ -210,7 +222,7 @@ void CaseRunner::run_save(const Case& c) {
   remove_quietly(save.folder);
   try {
     save.request = save_run_request(c, save.folder);
-    save.request.limit_seconds = options_.limit_seconds;
+    save.request.limit_seconds = limit_of(c);
     save.outcome = run_phase(save_host(c), save.request, false);
     if (!save.outcome.ok()) return;
     damage_checkpoint(save.request.checkpoint, c.scenario->faults);
@@ -228,7 +240,7 @@ CaseResult CaseRunner::resume(const Case& c, SaveRun& save, const fs::path& fold
   phases.save_request = save.request;
   phases.save = save.outcome;
   phases.resume_request = resume_run_request(c, save.folder, folder);
-  phases.resume_request.limit_seconds = options_.limit_seconds;
+  phases.resume_request.limit_seconds = limit_of(c);
   if (save.outcome.ok()) {
     remove_quietly(folder);
     phases.resume = run_phase(load_host(c), phases.resume_request, cold);
@@ -255,7 +267,7 @@ CaseResult CaseRunner::confirm_cold(const Case& c, SaveRun& save, const CaseResu
   } else {
     if (!save.cold) {
       PhaseRequest request = save_run_request(c, folder);
-      request.limit_seconds = options_.limit_seconds;
+      request.limit_seconds = limit_of(c);
       save.cold = run_phase(save_host(c), request, true);
     }
     Phases phases;

@@ -20,9 +20,9 @@ struct CaseRunOptions {
   std::filesystem::path artifacts;       // what failed cases leave to be looked at
   std::filesystem::path native_program;  // resumecheck-mpi
   Launcher launcher;
-  bool cold = false;  // every phase is a fresh start
-  bool keep = false;  // nothing in `work` is removed
-  double limit_seconds = 120;
+  bool cold = false;           // every phase is a fresh start
+  bool keep = false;           // nothing in `work` is removed
+  double limit_seconds = 120;  // of a phase; five times that where a framework compiles its steps
   double start_limit = 300;
 };
 
