@@ -209,10 +209,7 @@ PhaseOutcome CaseRunner::run_phase(const Host& host, const PhaseRequest& request
 constexpr double kCompiling = 5;
 
 double CaseRunner::limit_of(const Case& c) const {
-  const Settings::Optimizer& optimizer = c.scenario->settings.optimizer;
-  const bool compiles = !c.native() && (optimizer.profile == "torchao_compiled" ||
-                                        optimizer.profile_after_save == "torchao_compiled");
-  return options_.limit_seconds * (compiles ? kCompiling : 1);
+  return options_.limit_seconds * (compiles(c) ? kCompiling : 1);
 }
 
 void CaseRunner::run_save(const Case& c) {

@@ -224,10 +224,7 @@ void check_rounding(const Document& document, const TomlNode& root, const Scenar
     document.refuse(node, "only bf16 parameters are rounded stochastically",
                     "write param_dtype = \"bf16\"");
   }
-  const Settings::Optimizer& optimizer = settings.optimizer;
-  if (contains(scenario.adapters, "reference") &&
-      (optimizer.profile == "torchao_compiled" ||
-       optimizer.profile_after_save == "torchao_compiled")) {
+  if (contains(scenario.adapters, "reference") && has_compiled_steps(settings)) {
     document.refuse(node, "the compiler draws in an order of its own, which no reference models",
                     "use torchao_eager, or list only torchao");
   }
@@ -260,6 +257,12 @@ bool draws_from_a_generator(const Settings& settings) {
   const auto of_torch = [](const std::string& profile) { return profile.rfind("torchao", 0) == 0; };
   return settings.optimizer.stochastic_rounding &&
          (of_torch(settings.optimizer.profile) || of_torch(settings.optimizer.profile_after_save));
+}
+
+bool has_compiled_steps(const Settings& settings) {
+  const Settings::Optimizer& optimizer = settings.optimizer;
+  return optimizer.profile == "torchao_compiled" ||
+         optimizer.profile_after_save == "torchao_compiled";
 }
 
 void check_capabilities(const Document& document, const TomlNode& root, Scenario& scenario) {

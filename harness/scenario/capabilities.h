@@ -16,4 +16,7 @@ void check_capabilities(const Document& document, const TomlNode& root, Scenario
 // (part "rng"); under the canonical profile it counts and keeps nothing.
 bool draws_from_a_generator(const Settings& settings);
 
+// Are steps of the run, before or behind the save, of the compiled profile?
+bool has_compiled_steps(const Settings& settings);
+
 }  // namespace resumecheck

@@ -59,6 +59,9 @@ std::vector<Case> find_cases(const std::filesystem::path& root,
                              const std::vector<Environment>& environments,
                              const Selection& selection);
 
+// Does the framework compile steps of it, which takes a C++ compiler and many seconds?
+bool compiles(const Case& c);
+
 // Nothing: this machine can run it. Otherwise the reason, as SKIP prints it. `launcher` is the
 // program that starts ranks.
 std::optional<std::string> why_not_runnable(const Case& c, const std::string& launcher = "mpirun");

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "harness/scenario/capabilities.h"
 #include "harness/scenario/case.h"
 #include "harness/scenario/machine.h"
 #include "harness/scenario/program_output.h"
@@ -33,14 +34,11 @@ std::optional<std::string> why_no_environment(const std::optional<Environment>& 
                                              : environment->missing_reason;
 }
 
-bool compiles(const Case& c) {
-  const Settings::Optimizer& optimizer = c.scenario->settings.optimizer;
-  return adapter_declaration(c.adapter).compiles &&
-         (optimizer.profile == "torchao_compiled" ||
-          optimizer.profile_after_save == "torchao_compiled");
-}
-
 }  // namespace
+
+bool compiles(const Case& c) {
+  return adapter_declaration(c.adapter).compiles && has_compiled_steps(c.scenario->settings);
+}
 
 std::optional<std::string> why_not_runnable(const Case& c, const std::string& launcher) {
   if (auto reason = why_no_environment(c.save_env)) return reason;

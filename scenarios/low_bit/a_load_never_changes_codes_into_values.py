@@ -38,10 +38,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import torchao.optim
 
 if TYPE_CHECKING:
     from harness.adapters.python.torchao import Torchao
@@ -50,11 +49,5 @@ if TYPE_CHECKING:
 def build(original: Callable[[], None], run: Torchao) -> None:
     original()
     if not run.request.saves:
-        given = run.first_optimizer
-        run.optimizer = torchao.optim._AdamW(
-            run.model.parameters(),
-            lr=given.lr,
-            betas=given.betas,
-            eps=given.eps,
-            weight_decay=given.weight_decay,
-        )
+        other = dataclasses.replace(run.first_optimizer, name="adamw")
+        run.optimizer = run.optimizer_for(run.model, other)

@@ -129,10 +129,13 @@ class Torchao(Adapter):
             values = settings.initial_values(name, range(shape[0]), seed)
             _register(model, name, nn.Parameter(self._tensor(values, shape)))
         self._wrap(model)
+        return model, self.optimizer_for(model, given)
+
+    def optimizer_for(self, model: nn.Module, given: Optimizer) -> torch.optim.Optimizer:
         parameters = dict(model.named_parameters())
         options = {} if given.name == "adamw" else {"block_size": given.block}
-        optimizer = getattr(torchao.optim, CLASS_OF[given.name])(
-            [parameters[name] for name in settings.parameters],
+        return getattr(torchao.optim, CLASS_OF[given.name])(
+            [parameters[name] for name in self.settings.parameters],
             lr=given.lr,
             betas=given.betas,
             eps=given.eps,
@@ -140,7 +143,6 @@ class Torchao(Adapter):
             bf16_stochastic_round=given.stochastic_rounding,
             **options,
         )
-        return model, optimizer
 
     def trained_in_memory(self) -> tuple[nn.Module, torch.optim.Optimizer]:
         """The run to save_after once more in this process, where its state can be loaded from."""

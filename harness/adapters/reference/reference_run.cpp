@@ -11,6 +11,7 @@
 #include "harness/adapters/reference/parameter_shard.h"
 #include "harness/adapters/reference/reference.h"
 #include "harness/adapters/reference/rounding_generator.h"
+#include "harness/scenario/capabilities.h"
 #include "harness/state/error.h"
 #include "harness/state/quantised_moment.h"
 
@@ -38,11 +39,6 @@ kernels::AdamWSettings adamw_settings(const Settings& settings) {
 
 bool is_canonical(const std::string& profile) {
   return profile_of(profile) == kernels::Profile::canonical;
-}
-
-// Does each rank draw the bits of stochastic rounding from a generator of its own?
-bool has_generator(const Settings& settings) {
-  return settings.optimizer.stochastic_rounding && !is_canonical(settings.optimizer.profile);
 }
 
 std::string generator_name(int rank) { return "rng/rank" + std::to_string(rank); }
@@ -77,7 +73,8 @@ Error unsupported(const std::string& key, const std::string& what, const std::st
   return Error(Error::Kind::usage, key, what, cure);
 }
 
-void check_profiles(const Settings::Optimizer& optimizer) {
+void check_profiles(const Settings& settings) {
+  const Settings::Optimizer& optimizer = settings.optimizer;
   const std::string& then = optimizer.profile_after_save;
   if (!then.empty() && is_canonical(then) != is_canonical(optimizer.profile)) {
     throw unsupported(
@@ -85,9 +82,7 @@ void check_profiles(const Settings::Optimizer& optimizer) {
         "unquantised moments of '" + optimizer.profile + "' have another dtype in '" + then + "'",
         "change between torchao_eager and torchao_compiled");
   }
-  if (!optimizer.stochastic_rounding) return;
-  for (const std::string& profile : {optimizer.profile, then}) {
-    if (profile != "torchao_compiled") continue;
+  if (optimizer.stochastic_rounding && has_compiled_steps(settings)) {
     throw unsupported("optimizer.stochastic_rounding",
                       "the compiler draws in an order of its own, which is not modelled",
                       "profile canonical or torchao_eager");
@@ -96,7 +91,7 @@ void check_profiles(const Settings::Optimizer& optimizer) {
 
 void check_supported(const Settings& settings) {
   storage_of(settings);
-  check_profiles(settings.optimizer);
+  check_profiles(settings);
   if (settings.gradients != "order_free") {
     throw unsupported("run.gradients",
                       "the reference has no gradients '" + settings.gradients + "'", "order_free");
@@ -142,7 +137,7 @@ ReferenceRun::ReferenceRun(const Settings& settings, std::uint64_t init_seed, co
   parts_ = std::make_unique<Parts>(Parts{
       settings, mesh, ranks, Defects(defects), std::move(arithmetic), adamw_settings(settings),
       shards_of(settings, init_seed, mesh, ranks.rank()), std::nullopt, 0, std::nullopt});
-  if (has_generator(settings)) parts_->generator.emplace(init_seed);
+  if (draws_from_a_generator(settings)) parts_->generator.emplace(init_seed);
   if (mesh.world() != ranks.size()) {
     throw Error(Error::Kind::harness, "mesh " + mesh.text(),
                 "needs " + std::to_string(mesh.world()) + " ranks, there are " +
