@@ -39,6 +39,12 @@ std::uint32_t word_for(std::uint64_t seed, Stream stream, std::uint32_t ordinal,
 
 }  // namespace
 
+float amax_value(std::uint64_t seed, std::uint32_t module, std::uint32_t step,
+                 std::uint64_t index) {
+  const std::uint32_t word = word_for(seed, Stream::amaxes, module, step, index);
+  return std::ldexp(static_cast<float>((word >> 20) + 1), -8);
+}
+
 std::uint16_t rounding_bits(std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step,
                             std::uint64_t index) {
   const std::uint32_t word = word_for(seed, Stream::stochastic_rounding, ordinal, step, index);

@@ -14,7 +14,8 @@ enum class Stream : std::uint32_t {
   targets = 3,
   gradients = 4,
   stochastic_rounding = 5,
-  dropout = 6
+  dropout = 6,
+  amaxes = 7
 };
 
 std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
@@ -25,6 +26,9 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
 // else 1-based; index: flattened global element.
 float grid_value(std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
                  std::uint64_t index, int exponent);
+
+// An injected amax: ((u >> 20) + 1) * 2^-8, so never 0 and exact. index: direction * 64 + column.
+float amax_value(std::uint64_t seed, std::uint32_t module, std::uint32_t step, std::uint64_t index);
 
 // What stochastic rounding to bf16 compares the 16 bits cut off with: the top half of word 0. No
 // mesh can change it.

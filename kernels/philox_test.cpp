@@ -36,6 +36,18 @@ TEST(RoundingBits, AreTheTopHalfOfTheirOwnStreamsWord) {
   EXPECT_EQ(rounding_bits(seed, 3, 9, index), word >> 16);
 }
 
+TEST(AmaxValue, IsOnItsGridAboveZeroAndOfItsOwnStream) {
+  const std::uint32_t word = philox4x32_10({7 + 256 * 3, 9, 64 + 2, 0}, {5, 0})[0];
+  EXPECT_EQ(amax_value(5, 3, 9, 64 + 2), static_cast<float>((word >> 20) + 1) / 256);
+  float smallest = 1, largest = 0;
+  for (std::uint64_t i = 0; i < 100000; ++i) {
+    smallest = std::min(smallest, amax_value(1, 0, 1, i));
+    largest = std::max(largest, amax_value(1, 0, 1, i));
+  }
+  EXPECT_EQ(smallest, 1.0F / 256);
+  EXPECT_EQ(largest, 16.0F);
+}
+
 TEST(GridValue, EachPartOfTheCounterMatters) {
   std::set<float> values;
   const auto add = [&](std::uint64_t seed, Stream stream, std::uint32_t ordinal, std::uint32_t step,
