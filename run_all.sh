@@ -11,7 +11,7 @@
 set -Eeuo pipefail
 trap 'printf "run_all.sh: line %s: could not be done\n" "$LINENO" >&2; exit 3' ERR  # 1 says FAIL
 
-readonly environments=(torch-2.8 torch-2.11-torchao-0.16 torch-2.11-torchao-0.17 torch-2.15)
+readonly environments=(torch-2.8 torch-2.8-te-1.13 torch-2.8-te-2.10 torch-2.11-torchao-0.16 torch-2.11-torchao-0.17 torch-2.15)
 readonly packages=(g++ cmake ninja-build git pkg-config libopenmpi-dev openmpi-bin libcli11-dev
   nlohmann-json3-dev libfmt-dev libtomlplusplus-dev libxxhash-dev libpugixml-dev libgtest-dev
   libgmock-dev libbenchmark-dev python3 python3-venv python3-dev)
