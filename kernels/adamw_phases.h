@@ -1,37 +1,21 @@
-// AdamW as phases of a thread block, in one source for CPUs and CUDA devices: a device runs a
-// block's threads at once, the host runs each phase as a loop over them. A phase may read what an
-// earlier phase wrote and nothing that a neighbour writes in the same phase; between phases nothing
-// lives outside memory, for a value kept in a register across a barrier exists on the device only.
-// Every operation is one IEEE rounding; where two are fused, fmaf says so.
+// AdamW as phases of a thread block (phases.h). Every operation is one IEEE rounding; where two are
+// fused, fmaf says so. A block of moments is requantised by the largest magnitude of all of it,
+// which is why there is a barrier between the update and the codes.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/float_bits.h"
+#include "kernels/float8.h"
 #include "kernels/isa_unit.h"
-
-#if defined(__CUDACC__)
-#define RESUMECHECK_PHASE __device__ __forceinline__
-#define RESUMECHECK_CALLED __device__ __noinline__
-#else
-#define RESUMECHECK_PHASE inline __attribute__((always_inline))
-#define RESUMECHECK_CALLED __attribute__((noinline))
-#endif
+#include "kernels/phases.h"
 
 namespace resumecheck::kernels {
 namespace {
 
-constexpr int threads_per_block = 256;
-constexpr int partial_maxima = 32;
-
 // ---- Single values -------------------------------------------------------------------------
 
 RESUMECHECK_PHASE float fused(float a, float b, float c) { return fmaf(a, b, c); }
-
-RESUMECHECK_PHASE float canonical(float value) {
-  return value != value ? float_of(0x7fc00000U) : value;
-}
 
 struct Fp32Values {
   using Stored = float;
@@ -171,8 +155,6 @@ RESUMECHECK_PHASE Element updated(Element old, float grad, const StepScalars& s)
   return {param, canonical(moment1), canonical(moment2)};
 }
 
-RESUMECHECK_PHASE std::uint32_t magnitude_bits(float value) { return bits_of(value) & 0x7fffffffU; }
-
 // NaN and infinity stay, an all-zero block gets a small divisor.
 RESUMECHECK_PHASE float usable_divisor(std::uint32_t absmax) {
   const float largest = canonical(float_of(absmax));
@@ -236,7 +218,9 @@ struct E4m3Lookup {
   RESUMECHECK_PHASE static float scale_of(std::uint32_t absmax) {
     return usable_divisor(absmax) / 448.0F;
   }
-  RESUMECHECK_PHASE std::uint8_t operator()(float quotient) const { return e4m3_code(quotient); }
+  RESUMECHECK_PHASE std::uint8_t operator()(float quotient) const {
+    return float8_code<E4m3, NanBeyond>(quotient);
+  }
 };
 
 // ---- Phases: what each thread does to its elements ------------------------------------------
@@ -289,28 +273,12 @@ struct PlainUpdatePhase {
   }
 };
 
-struct ClearPhase {
-  std::uint32_t* words;
-  RESUMECHECK_PHASE void operator()(int thread) const { words[thread] = 0; }
-};
-
 struct PartialMaximumPhase {
   const float* values;
   std::uint32_t* partials;  // [partial_maxima], one a thread
   RESUMECHECK_PHASE void operator()(int thread, int i) const {
     const std::uint32_t bits = magnitude_bits(values[i]);
     partials[thread] = bits > partials[thread] ? bits : partials[thread];
-  }
-};
-
-struct MaximumPhase {
-  const std::uint32_t* partials;
-  std::uint32_t* absmax;
-  RESUMECHECK_PHASE void operator()(int thread) const {
-    const std::uint32_t* mine = partials + thread * partial_maxima;
-    std::uint32_t largest = 0;
-    for (int i = 0; i < partial_maxima; ++i) largest = mine[i] > largest ? mine[i] : largest;
-    absmax[thread] = largest;
   }
 };
 
@@ -341,9 +309,6 @@ struct DequantisePhase {
 };
 
 // ---- A block: its phases in order -------------------------------------------------------------
-// A team runs a phase by all its threads and ends it with a barrier:
-//   team.elements<stride>(count, phase): thread t < stride takes elements t, t + stride, ...
-//   team.threads(active, phase): the first `active` threads, once each
 
 template <class Team>
 RESUMECHECK_PHASE void find_absmax(const Team& team, const float* values, int count,
@@ -406,12 +371,6 @@ RESUMECHECK_CALLED void quantise_values(const Team& team, const float* values, i
   }
 }
 
-RESUMECHECK_PHASE int elements_of_block(std::int64_t count, std::int64_t block,
-                                        std::int64_t index) {
-  const std::int64_t left = count - index * block;
-  return static_cast<int>(left < block ? left : block);
-}
-
 // Block `index` of the task, whole: updated and requantised.
 template <class Arithmetic, class Param, class Team>
 RESUMECHECK_PHASE void update_block(const Team& team, const BlockTask& task, std::int64_t index,
@@ -460,10 +419,6 @@ RESUMECHECK_PHASE void update_plain_tile(const Team& team, const PlainTask& task
           Param::at(task.param, start), gradient_at<typename Param::Values>(task.param, start),
           static_cast<Moment*>(task.moment1) + start, static_cast<Moment*>(task.moment2) + start,
           task.scalars});
-}
-
-RESUMECHECK_HOST_DEVICE inline std::int64_t blocks_of(std::int64_t count, std::int64_t block) {
-  return (count + block - 1) / block;
 }
 
 }  // namespace

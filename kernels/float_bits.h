@@ -51,20 +51,4 @@ RESUMECHECK_HOST_DEVICE static inline std::uint16_t round_to_bf16_by(float value
   return static_cast<std::uint16_t>(is_nan_bits(bits) ? 0x7fc0U : (bits >> 16) + away);
 }
 
-// The nearest float of 1, 4 and 3 bits (e4m3fn), ties to even. 464 is the last that rounds to the
-// largest, 448: above it there is no infinity but NaN, with the value's sign. NaN becomes 0x7f.
-RESUMECHECK_HOST_DEVICE static inline std::uint8_t e4m3_code(float value) {
-  const std::uint32_t bits = bits_of(value);
-  const std::uint32_t magnitude = bits & 0x7fffffffU;
-  // Normal: the exponent's bias goes from 127 to 7, and 20 bits of the mantissa are cut off.
-  const std::uint32_t normal =
-      (magnitude - (120U << 23) + 0x7ffffU + ((magnitude >> 20) & 1U)) >> 20;
-  // Below 2^-6: 2^14 has the bits of a multiple of 2^-9 at its end, so adding it rounds.
-  const std::uint32_t denormal = bits_of(float_of(magnitude) + 16384.0F) & 0xffU;
-  const std::uint32_t rounded = magnitude < (121U << 23) ? denormal : normal;
-  const std::uint32_t code = magnitude < 0x43f00000U ? rounded : 0x7fU;
-  const std::uint32_t signed_code = code | ((bits >> 24) & 0x80U);
-  return static_cast<std::uint8_t>(magnitude > 0x7f800000U ? 0x7fU : signed_code);
-}
-
 }  // namespace resumecheck::kernels

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/model_unit.h"
 #include "kernels/step_scalars.h"
 
 namespace resumecheck::kernels {
@@ -89,6 +90,7 @@ struct IsaUnit {
   void (*quantise_blocks)(const QuantiseTask& task);
   void (*dequantise_blocks)(const DequantiseTask& task);
   void (*update_plain)(const PlainTask& task);
+  ModelUnit model;
 };
 
 extern const IsaUnit baseline_unit;

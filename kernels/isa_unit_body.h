@@ -3,6 +3,7 @@
 // function shared between instruction sets would be the wrong one for one of them. A test may bring
 // a team of its own as RESUMECHECK_TEAM.
 #include "kernels/adamw_phases.h"
+#include "kernels/model_phases.h"
 
 namespace resumecheck::kernels {
 namespace {
@@ -81,10 +82,28 @@ void update_plain(const PlainTask& task) {
   task.bf16_moments ? update_plain_of<Bf16Values>(task) : update_plain_of<Fp32Values>(task);
 }
 
+// A task of fp8_phases.h or model_phases.h, team by team.
+template <class Task>
+void run_teams(const Task& task) {
+  TeamMemory memory;
+  const std::int64_t teams = teams_of(task);
+  for (std::int64_t index = 0; index < teams; ++index)
+    run_team(RESUMECHECK_TEAM{}, task, index, memory);
+}
+
 }  // namespace
 
 extern const IsaUnit RESUMECHECK_ISA_UNIT;
-const IsaUnit RESUMECHECK_ISA_UNIT = {update_blocks,   update_part,       quantise_part,
-                                      quantise_blocks, dequantise_blocks, update_plain};
+const IsaUnit RESUMECHECK_ISA_UNIT = {
+    update_blocks,
+    update_part,
+    quantise_part,
+    quantise_blocks,
+    dequantise_blocks,
+    update_plain,
+    {run_teams<CastTask>, run_teams<DecodeTask>, run_teams<AmaxTask>, run_teams<ScalingTask>,
+     run_teams<ProductTask>, run_teams<ChunkAdditionTask>, run_teams<EpilogueTask>,
+     run_teams<LayerNormTask>, run_teams<LayerNormBackwardTask>, run_teams<ReluTask>,
+     run_teams<ReluBackwardTask>, run_teams<LossTask>}};
 
 }  // namespace resumecheck::kernels

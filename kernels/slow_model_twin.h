@@ -38,6 +38,9 @@ struct ModelStep {
 ModelStep model_step(const Model& model, const std::vector<float>& x,
                      const std::vector<float>& target);
 
+// 24 chunks of the terms, each added from its first to its last, then their sums in order.
+float ordered_sum(const std::vector<float>& terms);
+
 // A float of 8 bits, saturating.
 std::uint8_t saturating_float8(float value, bool is_e5m2);
 float float8_meaning(std::uint8_t code, bool is_e5m2);

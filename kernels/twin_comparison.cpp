@@ -4,102 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 
-#include "kernels/philox.h"
 #include "kernels/slow_twin.h"
+#include "kernels/twin_inputs.h"
 
 namespace resumecheck::kernels {
 namespace {
 
 // ---- Inputs ---------------------------------------------------------------------------------
-
-std::uint32_t bits_in(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-float float_from(std::uint32_t bits) {
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-class Draw {
- public:
-  explicit Draw(std::uint32_t seed) : seed_(seed) {}
-  std::uint32_t word() {
-    const std::uint32_t index = next_++;
-    return philox4x32_10({index, 0, 0, 0}, {seed_, 0x7265u})[0];
-  }
-  std::size_t below(std::size_t limit) { return word() % limit; }
-  // Magnitudes over about thirty binades, both signs, zeros among them.
-  float value() {
-    const std::uint32_t bits = word();
-    if (bits % 97 == 0) return 0.0F;
-    const float mantissa = 1.0F + static_cast<float>(bits & 0xffffU) / 65536.0F;
-    const int exponent = static_cast<int>((bits >> 16) % 30) - 24;
-    return std::ldexp((bits >> 31) != 0 ? -mantissa : mantissa, exponent);
-  }
-  float edge();
-
- private:
-  std::uint32_t seed_, next_ = 0;
-};
-
-float Draw::edge() {
-  static const std::uint32_t encodings[] = {
-      0x00000000, 0x80000000,              // zeros
-      0x00000001, 0x80000001, 0x007fffff,  // denormals
-      0x00800000, 0x80800000, 0x00800001,  // smallest normals
-      0x3f800000, 0xbf800000, 0x3f7fffff,  // around one
-      0x7f7fffff, 0xff7fffff, 0x7e800000,  // largest
-      0x7f800000, 0xff800000,              // infinities
-      0x7f800001, 0xffabcdef,              // signalling NaNs
-      0x7fc00000, 0xffc00000, 0x7fffffff,  // quiet NaNs
-      0x2b8cbccb, 0x2b8cbccc, 0x2b8cbccd,  // around 1e-12, the smallest divisor
-      0x1e3ce508, 0x9e3ce508, 0x60ad78ec,  // 1e-20, -1e-20, 1e20
-  };
-  return float_from(encodings[below(std::size(encodings))]);
-}
-
-enum class Kind { ordinary, edges, tiny, zero };
-
-float draw_value(Draw& draw, Kind kind) {
-  switch (kind) {
-    case Kind::zero:
-      return 0.0F;
-    case Kind::tiny:
-      return draw.value() * 1e-38F;
-    case Kind::edges:
-      return draw.below(4) == 0 ? draw.edge() : draw.value();
-    case Kind::ordinary:
-      break;
-  }
-  return draw.value();
-}
-
-// One kind a block, so that a NaN does not swallow every block. One block in eight has its largest
-// magnitude negative.
-std::vector<float> draw_values(Draw& draw, std::int64_t count, std::int64_t block, bool edges) {
-  std::vector<float> values;
-  Kind kind = Kind::ordinary;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i % block == 0) {
-      const std::size_t choice = draw.below(8);
-      kind = choice == 0           ? Kind::zero
-             : choice == 1         ? Kind::tiny
-             : choice < 5 && edges ? Kind::edges
-                                   : Kind::ordinary;
-      values.push_back(choice == 7 ? -1e4F : draw_value(draw, kind));
-    } else {
-      values.push_back(draw_value(draw, kind));
-    }
-  }
-  return values;
-}
 
 std::vector<float> draw_scales(Draw& draw, std::size_t blocks, bool edges) {
   std::vector<float> scales;
@@ -203,41 +115,11 @@ std::vector<float> representable(std::vector<float> values, bool is_bf16) {
   return values;
 }
 
-// ---- Counting ---------------------------------------------------------------------------------
-
-class Count {
- public:
-  explicit Count(std::string kernel) { outcome_.kernel = std::move(kernel); }
-  void begin(std::string name) {
-    ++outcome_.cases;
-    case_ = std::move(name);
-  }
-  void element(const char* what, std::size_t index, std::uint32_t want, std::uint32_t got) {
-    ++outcome_.elements;
-    if (want == got) return;
-    if (outcome_.mismatches++ > 0) return;
-    char line[160];
-    std::snprintf(line, sizeof line, ": %s, element %zu: want 0x%08x, got 0x%08x", what, index,
-                  want, got);
-    outcome_.first_mismatch = case_ + line;
-  }
-  void floats(const char* what, const std::vector<float>& want, const std::vector<float>& got) {
-    for (std::size_t i = 0; i < want.size(); ++i)
-      element(what, i, bits_in(want[i]), bits_in(got[i]));
-  }
-  void codes(const char* what, const std::vector<std::uint8_t>& want,
-             const std::vector<std::uint8_t>& got) {
-    for (std::size_t i = 0; i < want.size(); ++i) element(what, i, want[i], got[i]);
-  }
-  void values(const char* what, const std::vector<float>& want, const Stored& got) {
-    for (std::size_t i = 0; i < want.size(); ++i) element(what, i, bits_in(want[i]), got.bits(i));
-  }
-  Outcome outcome() const { return outcome_; }
-
- private:
-  Outcome outcome_;
-  std::string case_;
-};
+void count_values(Count& count, const char* what, const std::vector<float>& want,
+                  const Stored& got) {
+  for (std::size_t i = 0; i < want.size(); ++i)
+    count.element(what, i, bits_in(want[i]), got.bits(i));
+}
 
 // ---- The quantised step -----------------------------------------------------------------------
 
@@ -485,7 +367,7 @@ std::int64_t step_in_shards(const Subject& subject, QuantisedState& state, StepI
 }
 
 void count_state(Count& count, const slow_twin::Parameter& want, const QuantisedState& got) {
-  count.values("param", want.values, got.param);
+  count_values(count, "param", want.values, got.param);
   count.floats("master", want.master, got.master);
   count.codes("moment1.codes", want.first.codes, got.codes1);
   count.codes("moment2.codes", want.second.codes, got.codes2);
@@ -615,10 +497,10 @@ void compare_plain_step(Count& count, const Subject& subject, PlainState& state,
   subject.update_plain(run, step_scalars(kernel_settings(c.rule), t), c.rule.profile);
   state.twin.draws = input.rounding;
   slow_twin::step(state.twin, gradient, twin_settings(c.rule), t);
-  count.values("param", state.twin.values, state.param);
+  count_values(count, "param", state.twin.values, state.param);
   count.floats("master", state.twin.master, state.master);
-  count.values("moment1.values", state.twin.first, state.first);
-  count.values("moment2.values", state.twin.second, state.second);
+  count_values(count, "moment1.values", state.twin.first, state.first);
+  count_values(count, "moment2.values", state.twin.second, state.second);
 }
 
 Outcome compare_plain(const Subject& subject, bool is_bf16, bool moments_are_bf16,

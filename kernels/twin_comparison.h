@@ -1,7 +1,7 @@
 // Runs a build of the kernels (an instruction set, a device) and the slow twin over the same inputs
-// and counts the elements whose bits differ. The inputs lean on what breaks kernels: zeros of both
-// signs, denormals, infinities, NaNs with payloads, ties between codes, all-zero blocks, sizes off
-// the block grid, blocks cut by a shard boundary at every place.
+// and counts the elements whose bits differ. The inputs lean on what breaks kernels: edge values
+// (twin_inputs.h), ties between codes, all-zero blocks, sizes off the block grid, blocks cut by a
+// shard boundary at every place.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/adamw.h"
+#include "kernels/twin_inputs.h"
 
 namespace resumecheck::kernels {
 
@@ -27,12 +28,6 @@ struct Subject {
       dequantise;
 };
 Subject host_subject(Isa isa);
-
-struct Outcome {
-  std::string kernel;
-  std::int64_t cases = 0, elements = 0, mismatches = 0;
-  std::string first_mismatch;  // which case, which element, both bit patterns; empty if none
-};
 
 // repetitions: how many times the random inputs are drawn anew; 1 takes about half a second on a
 // core. Of all ways to cut a parameter in two or three, every division_stride-th is tried.

@@ -1,0 +1,392 @@
+// Sums are made of lists of their terms, so that the rule about their order is written once, and a
+// layer is read from top to bottom as in a textbook.
+#include "kernels/slow_model_twin.h"
+
+#include <cmath>
+#include <limits>
+
+namespace resumecheck::slow_twin {
+namespace {
+
+using Values = std::vector<float>;
+
+constexpr std::size_t samples = 24;
+
+std::size_t sized(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+float cleaned(float value) {
+  return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
+}
+
+// ---- Floats of 8 bits ---------------------------------------------------------------------------
+
+double meaning(int code, bool is_e5m2) {
+  const int fractions = is_e5m2 ? 4 : 8, bias = is_e5m2 ? 15 : 7;
+  const int exponent = code / fractions, fraction = code % fractions;
+  if (is_e5m2 && exponent == 31)
+    return fraction == 0 ? std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  if (!is_e5m2 && code == 0x7f) return std::numeric_limits<double>::quiet_NaN();
+  const double share = static_cast<double>(fraction) / fractions;
+  return exponent == 0 ? share * std::pow(2.0, 1 - bias)
+                       : (1 + share) * std::pow(2.0, exponent - bias);
+}
+
+// The meanings of all codes up to the largest finite one, ascending.
+std::vector<double> all_meanings(bool is_e5m2) {
+  std::vector<double> all;
+  for (int code = 0; code <= (is_e5m2 ? 0x7b : 0x7e); ++code) all.push_back(meaning(code, is_e5m2));
+  return all;
+}
+
+}  // namespace
+
+float float8_meaning(std::uint8_t code, bool is_e5m2) {
+  const double size = meaning(code % 128, is_e5m2);
+  return cleaned(static_cast<float>(code >= 128 ? -size : size));
+}
+
+std::uint8_t saturating_float8(float value, bool is_e5m2) {
+  static const std::vector<double> meanings[] = {all_meanings(false), all_meanings(true)};
+  if (std::isnan(value)) return is_e5m2 ? 0x7e : 0x7f;
+  const std::vector<double>& all = meanings[is_e5m2 ? 1 : 0];
+  const double size = std::fabs(value);
+  std::size_t code = all.size() - 1;
+  while (code > 0) {
+    const double up = all[code] - size, down = size - all[code - 1];
+    if (up < down || (up == down && code % 2 == 0)) break;
+    --code;
+  }
+  return static_cast<std::uint8_t>(code + (std::signbit(value) ? 128 : 0));
+}
+
+// ---- Delayed scaling ----------------------------------------------------------------------------
+
+namespace {
+
+float largest_float() { return std::numeric_limits<float>::max(); }
+
+// Of the rows after the first.
+float largest_ignoring_nan(const Values& rows, float last) {
+  Values seen(rows.begin() + 1, rows.end());
+  seen.push_back(last);
+  float largest = 0.0F;
+  for (const float value : seen)
+    if (!std::isnan(value) && value > largest) largest = value;
+  return largest;
+}
+
+float largest_unless_nan(const Values& rows) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (const float value : rows)
+    if (std::isnan(value)) return value;
+  for (const float value : rows)
+    if (value > largest) largest = value;
+  return largest;
+}
+
+// Row 1 goes away, `newest` comes to the end, and the first row is empty.
+Values rolled(const Values& rows, float newest) {
+  Values result = {0.0F};
+  for (std::size_t row = 2; row < rows.size(); ++row) result.push_back(rows[row]);
+  if (rows.size() > 1) result.push_back(newest);
+  return result;
+}
+
+float new_scale(const Scaling& scaling, float amax, float old) {
+  const float largest_code = scaling.is_e5m2 ? 57344.0F : 448.0F;
+  float scale = old;
+  if (std::isfinite(amax) && amax > 0.0F) {
+    if (scaling.fused) {
+      const float numerator = largest_code * std::pow(2.0F, static_cast<float>(-scaling.margin));
+      scale = numerator / amax;
+    } else {
+      const float reciprocal = 1.0F / amax;
+      const float unmargined = reciprocal * largest_code;
+      scale = unmargined / std::pow(2.0F, static_cast<float>(scaling.margin));
+    }
+  }
+  return std::isinf(scale) ? largest_float() : scale;
+}
+
+}  // namespace
+
+void update_scaling(Scaling& scaling, const Values& reduced) {
+  for (std::size_t column = 0; column < reduced.size(); ++column) {
+    Values rows;
+    for (const Values& row : scaling.history) rows.push_back(row[column]);
+    float amax = 0.0F;
+    if (scaling.fused) {
+      const float last = reduced[column] == 0.0F ? rows[0] : reduced[column];
+      if (last != 0.0F) {
+        amax = scaling.most_recent ? last : largest_ignoring_nan(rows, last);
+        rows = rolled(rows, last);
+      }
+    } else {
+      rows[0] = reduced[column];
+      amax = scaling.most_recent ? rows[0] : largest_unless_nan(rows);
+      rows = rolled(rows, rows[0]);
+    }
+    for (std::size_t row = 0; row < rows.size(); ++row) scaling.history[row][column] = rows[row];
+    scaling.scale[column] = new_scale(scaling, amax, scaling.scale[column]);
+    if (!scaling.scale_inv.empty())
+      scaling.scale_inv[column] = cleaned(1.0F / scaling.scale[column]);
+  }
+}
+
+// ---- Sums ---------------------------------------------------------------------------------------
+
+float ordered_sum(const Values& terms) {
+  const std::size_t n = terms.size();
+  float total = 0.0F;
+  for (std::size_t part = 0; part < 24; ++part) {
+    float sum = 0.0F;
+    for (std::size_t i = part * n / 24; i < (part + 1) * n / 24; ++i) sum = sum + terms[i];
+    total = total + sum;
+  }
+  return total;
+}
+
+// ---- The model ----------------------------------------------------------------------------------
+
+namespace {
+
+// Row by row.
+struct Matrix {
+  std::size_t rows = 0, columns = 0;
+  Values values;
+  Matrix(std::size_t of_rows, std::size_t of_columns, Values given)
+      : rows(of_rows), columns(of_columns), values(std::move(given)) {}
+  Matrix(std::size_t of_rows, std::size_t of_columns)
+      : Matrix(of_rows, of_columns, Values(of_rows * of_columns)) {}
+  float& at(std::size_t row, std::size_t column) { return values[row * columns + column]; }
+  float at(std::size_t row, std::size_t column) const { return values[row * columns + column]; }
+};
+
+Matrix transposed(const Matrix& matrix) {
+  Matrix result(matrix.columns, matrix.rows);
+  for (std::size_t row = 0; row < matrix.rows; ++row)
+    for (std::size_t column = 0; column < matrix.columns; ++column)
+      result.at(column, row) = matrix.at(row, column);
+  return result;
+}
+
+// A matrix as a GEMM reads it. Without FP8 the factor is not there at all.
+struct Operand {
+  Matrix matrix;
+  bool is_fp8;
+  float factor;
+};
+
+Operand operand_of(const Matrix& matrix, const Values& scales, std::size_t column, bool is_e5m2,
+                   Values& amaxes) {
+  Operand result = {matrix, !scales.empty(), 1.0F};
+  if (scales.empty()) return result;
+  for (const float value : matrix.values)
+    if (std::fabs(value) > amaxes[column]) amaxes[column] = std::fabs(value);
+  for (float& value : result.matrix.values)
+    value = float8_meaning(saturating_float8(value * scales[column], is_e5m2), is_e5m2);
+  result.factor = 1.0F / scales[column];
+  return result;
+}
+
+Operand transposed(const Operand& operand) {
+  return {transposed(operand.matrix), operand.is_fp8, operand.factor};
+}
+
+// left times right, the inner dimension being left's columns and right's rows.
+Matrix gemm(const Operand& left, const Operand& right) {
+  Matrix result(left.matrix.rows, right.matrix.columns);
+  for (std::size_t row = 0; row < result.rows; ++row)
+    for (std::size_t column = 0; column < result.columns; ++column) {
+      Values products;
+      for (std::size_t k = 0; k < left.matrix.columns; ++k)
+        products.push_back(left.matrix.at(row, k) * right.matrix.at(k, column));
+      float value = ordered_sum(products);
+      if (left.is_fp8) {
+        value = value * left.factor;
+        value = value * right.factor;
+      }
+      result.at(row, column) = cleaned(value);
+    }
+  return result;
+}
+
+Values column_sums(const Matrix& matrix) {
+  Values sums;
+  for (std::size_t column = 0; column < matrix.columns; ++column) {
+    Values terms;
+    for (std::size_t row = 0; row < matrix.rows; ++row) terms.push_back(matrix.at(row, column));
+    sums.push_back(cleaned(ordered_sum(terms)));
+  }
+  return sums;
+}
+
+struct Normalised {
+  Matrix xhat;
+  Values rstd;
+  Matrix h;
+};
+
+Normalised normalise(const Matrix& x, const Layer& layer) {
+  Normalised result = {Matrix(x.rows, x.columns), {}, Matrix(x.rows, x.columns)};
+  const auto n = static_cast<float>(x.columns);
+  for (std::size_t row = 0; row < x.rows; ++row) {
+    Values values, squares;
+    for (std::size_t i = 0; i < x.columns; ++i) values.push_back(x.at(row, i));
+    const float mean = ordered_sum(values) / n;
+    for (const float value : values) {
+      const float deviation = value - mean;
+      squares.push_back(deviation * deviation);
+    }
+    const float variance = ordered_sum(squares) / n;
+    const float with_eps = variance + std::ldexp(1.0F, -16);
+    const float rstd = 1.0F / std::sqrt(with_eps);
+    result.rstd.push_back(rstd);
+    for (std::size_t i = 0; i < x.columns; ++i) {
+      const float deviation = x.at(row, i) - mean;
+      const float xhat = deviation * rstd;
+      const float scaled = xhat * layer.norm_weight[i];
+      result.xhat.at(row, i) = cleaned(xhat);
+      result.h.at(row, i) = cleaned(scaled + layer.norm_bias[i]);
+    }
+  }
+  return result;
+}
+
+// dx without the residual; the products that norm.weight's gradient is the sum of.
+struct NormGradient {
+  Matrix dx, products;
+};
+
+NormGradient normalise_backward(const Normalised& forward, const Layer& layer, const Matrix& dh) {
+  NormGradient result = {Matrix(dh.rows, dh.columns), Matrix(dh.rows, dh.columns)};
+  const auto n = static_cast<float>(dh.columns);
+  for (std::size_t row = 0; row < dh.rows; ++row) {
+    Values g, g_times_xhat;
+    for (std::size_t i = 0; i < dh.columns; ++i) {
+      g.push_back(dh.at(row, i) * layer.norm_weight[i]);
+      g_times_xhat.push_back(g[i] * forward.xhat.at(row, i));
+      result.products.at(row, i) = dh.at(row, i) * forward.xhat.at(row, i);
+    }
+    const float c1 = ordered_sum(g) / n, c2 = ordered_sum(g_times_xhat) / n;
+    for (std::size_t i = 0; i < dh.columns; ++i) {
+      const float centred = g[i] - c1;
+      const float along = forward.xhat.at(row, i) * c2;
+      const float difference = centred - along;
+      result.dx.at(row, i) = forward.rstd[row] * difference;
+    }
+  }
+  return result;
+}
+
+float rectified(float a) { return a > 0.0F || std::isnan(a) ? a : 0.0F; }
+
+// What a layer keeps for its backward.
+struct Kept {
+  Normalised norm;
+  Matrix a;
+  Operand h, r, fc1, fc2;
+};
+
+struct Shape {
+  std::size_t width, hidden;
+};
+
+void add_bias(Matrix& matrix, const Values& bias) {
+  for (std::size_t row = 0; row < matrix.rows; ++row)
+    for (std::size_t i = 0; i < matrix.columns; ++i)
+      matrix.at(row, i) = cleaned(matrix.at(row, i) + bias[i]);
+}
+
+Kept forward(const Shape& shape, const Layer& layer, const LayerScales& scales, Matrix& x,
+             LayerScales& amaxes) {
+  const auto operand = [&](const Matrix& matrix, std::size_t column) {
+    return operand_of(matrix, scales.forward, column, false, amaxes.forward);
+  };
+  const Normalised norm = normalise(x, layer);
+  const Operand h = operand(norm.h, 0);
+  const Operand fc1 = operand(Matrix(shape.hidden, shape.width, layer.fc1_weight), 1);
+  Matrix a = gemm(h, transposed(fc1));
+  add_bias(a, layer.fc1_bias);
+  Matrix activated = a;
+  for (float& value : activated.values) {
+    const float m = rectified(value);
+    value = cleaned(m * m);
+  }
+  const Operand r = operand(activated, 3);
+  const Operand fc2 = operand(Matrix(shape.width, shape.hidden, layer.fc2_weight), 4);
+  Matrix out = gemm(r, transposed(fc2));
+  add_bias(out, layer.fc2_bias);
+  for (std::size_t i = 0; i < x.values.size(); ++i)
+    x.values[i] = cleaned(x.values[i] + out.values[i]);
+  return {norm, a, h, r, fc1, fc2};
+}
+
+// dy becomes dx.
+Layer backward(const Kept& kept, const Layer& layer, const LayerScales& scales, bool is_e5m2,
+               Matrix& dy, LayerScales& amaxes) {
+  const auto operand = [&](const Matrix& matrix, std::size_t column) {
+    return operand_of(matrix, scales.backward, column, is_e5m2, amaxes.backward);
+  };
+  Layer gradient;
+  gradient.fc2_bias = column_sums(dy);
+  const Operand dy_operand = operand(dy, 2);
+  gradient.fc2_weight = gemm(transposed(dy_operand), kept.r).values;
+  Matrix da = gemm(dy_operand, kept.fc2);
+  for (std::size_t i = 0; i < da.values.size(); ++i) {
+    const float twice = 2.0F * rectified(kept.a.values[i]);
+    da.values[i] = cleaned(twice * da.values[i]);
+  }
+  gradient.fc1_bias = column_sums(da);
+  const Operand da_operand = operand(da, 0);
+  gradient.fc1_weight = gemm(transposed(da_operand), kept.h).values;
+  const Matrix dh = gemm(da_operand, kept.fc1);
+  const NormGradient norm = normalise_backward(kept.norm, layer, dh);
+  gradient.norm_weight = column_sums(norm.products);
+  gradient.norm_bias = column_sums(dh);
+  for (std::size_t i = 0; i < dy.values.size(); ++i)
+    dy.values[i] = cleaned(dy.values[i] + norm.dx.values[i]);
+  return gradient;
+}
+
+}  // namespace
+
+ModelStep model_step(const Model& model, const Values& x, const Values& target) {
+  const Shape shape = {sized(model.width), sized(model.hidden)};
+  const bool is_fp8 = !model.scales.empty();
+  const LayerScales none;
+  ModelStep step;
+  if (is_fp8)
+    step.amaxes.assign(model.layers.size(), LayerScales{Values(6, 0.0F), Values(4, 0.0F)});
+  LayerScales unused;
+  const auto scales_of = [&](std::size_t i) -> const LayerScales& {
+    return is_fp8 ? model.scales[i] : none;
+  };
+  const auto amaxes_of = [&](std::size_t i) -> LayerScales& {
+    return is_fp8 ? step.amaxes[i] : unused;
+  };
+
+  Matrix current(samples, shape.width, x);
+  std::vector<Kept> kept;
+  for (std::size_t i = 0; i < model.layers.size(); ++i)
+    kept.push_back(forward(shape, model.layers[i], scales_of(i), current, amaxes_of(i)));
+  step.output = current.values;
+
+  Matrix dy(samples, shape.width);
+  Values losses;
+  for (std::size_t i = 0; i < dy.values.size(); ++i) {
+    dy.values[i] = cleaned(step.output[i] - target[i]);
+    const float square = dy.values[i] * dy.values[i];
+    losses.push_back(square * 0.5F);
+  }
+  step.loss = cleaned(ordered_sum(losses));
+
+  step.gradients.resize(model.layers.size());
+  for (std::size_t i = model.layers.size(); i-- > 0;)
+    step.gradients[i] = backward(kept[i], model.layers[i], scales_of(i), !model.gradients_are_e4m3,
+                                 dy, amaxes_of(i));
+  return step;
+}
+
+}  // namespace resumecheck::slow_twin
