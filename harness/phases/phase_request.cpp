@@ -29,6 +29,23 @@ Value value_of(const Json& json) {
   return json.get<std::string>();
 }
 
+Json to_json(const Settings::Model& model) {
+  return {{"kind", model.kind},
+          {"layers", model.layers},
+          {"width", model.width},
+          {"hidden", model.hidden}};
+}
+
+Json to_json(const Settings::Fp8& fp8) {
+  return {{"recipe", fp8.recipe},
+          {"amax_history_len", fp8.amax_history_len},
+          {"amax_compute_algo", fp8.amax_compute_algo},
+          {"margin", fp8.margin},
+          {"format", fp8.format},
+          {"update", fp8.update},
+          {"reduce_amax", fp8.reduce_amax}};
+}
+
 Json to_json(const Settings& settings, std::uint64_t init_seed) {
   Json parameters = Json::object();
   for (const auto& [name, shape] : settings.parameters) parameters[name] = shape;
@@ -38,6 +55,8 @@ Json to_json(const Settings& settings, std::uint64_t init_seed) {
           {"parameters", parameters},
           {"param_dtype", settings.param_dtype},
           {"master_dtype", settings.master_dtype},
+          {"model", to_json(settings.model)},
+          {"fp8", to_json(settings.fp8)},
           {"optimizer",
            {{"name", optimizer.name},
             {"profile", optimizer.profile},
@@ -50,6 +69,7 @@ Json to_json(const Settings& settings, std::uint64_t init_seed) {
             {"min_quantised_elements", optimizer.min_quantised_elements},
             {"stochastic_rounding", optimizer.stochastic_rounding}}},
           {"gradients", settings.gradients},
+          {"accumulate", settings.accumulate},
           {"save_after", settings.save_after},
           {"train_until", settings.train_until},
           {"save_format", settings.save_format}};
@@ -96,6 +116,27 @@ class Reader {
   std::string place_;
 };
 
+Settings::Model read_model(const Reader& reader) {
+  Settings::Model model;
+  model.kind = reader.get<std::string>("kind");
+  model.layers = reader.get<std::int64_t>("layers");
+  model.width = reader.get<std::int64_t>("width");
+  model.hidden = reader.get<std::int64_t>("hidden");
+  return model;
+}
+
+Settings::Fp8 read_fp8(const Reader& reader) {
+  Settings::Fp8 fp8;
+  fp8.recipe = reader.get<std::string>("recipe");
+  fp8.amax_history_len = reader.get<std::int64_t>("amax_history_len");
+  fp8.amax_compute_algo = reader.get<std::string>("amax_compute_algo");
+  fp8.margin = reader.get<std::int64_t>("margin");
+  fp8.format = reader.get<std::string>("format");
+  fp8.update = reader.get<std::string>("update");
+  fp8.reduce_amax = reader.get<bool>("reduce_amax");
+  return fp8;
+}
+
 Settings read_settings(const Reader& reader) {
   Settings settings;
   settings.seed = reader.get<std::uint64_t>("seed");
@@ -104,6 +145,8 @@ Settings read_settings(const Reader& reader) {
   }
   settings.param_dtype = reader.get<std::string>("param_dtype");
   settings.master_dtype = reader.get<std::string>("master_dtype");
+  settings.model = read_model(reader.object("model"));
+  settings.fp8 = read_fp8(reader.object("fp8"));
   const Reader optimizer = reader.object("optimizer");
   settings.optimizer.name = optimizer.get<std::string>("name");
   settings.optimizer.profile = optimizer.get<std::string>("profile");
@@ -119,6 +162,7 @@ Settings read_settings(const Reader& reader) {
   settings.optimizer.min_quantised_elements = optimizer.get<std::int64_t>("min_quantised_elements");
   settings.optimizer.stochastic_rounding = optimizer.get<bool>("stochastic_rounding");
   settings.gradients = reader.get<std::string>("gradients");
+  settings.accumulate = reader.get<std::int64_t>("accumulate");
   settings.save_after = reader.get<std::int64_t>("save_after");
   settings.train_until = reader.get<std::int64_t>("train_until");
   settings.save_format = reader.get<std::string>("save_format");

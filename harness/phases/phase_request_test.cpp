@@ -24,6 +24,10 @@ Scenario scenario() {
   scenario.settings.parameters = {{"z", {4, 2}}, {"a", {}}};
   scenario.settings.optimizer.lr = 0.1;
   scenario.settings.optimizer.beta2 = 0.95;
+  scenario.settings.model = {"layernorm_mlp", 3, 48, 96};
+  scenario.settings.fp8 = {"delayed", 3, "most_recent", -2, "e4m3", "unfused", false};
+  scenario.settings.gradients = "model";
+  scenario.settings.accumulate = 4;
   scenario.settings.save_after = 2;
   scenario.settings.save_format = "";  // none given
   return scenario;
@@ -55,6 +59,19 @@ TEST(PhaseRequestTest, SurvivesTheFile) {
   EXPECT_EQ(read.settings.parameters, wrote.settings.parameters) << "as written, not sorted";
   EXPECT_EQ(read.settings.optimizer.lr, 0.1);
   EXPECT_EQ(read.settings.optimizer.beta2, 0.95);
+  EXPECT_EQ(read.settings.model.kind, "layernorm_mlp");
+  EXPECT_EQ(read.settings.model.layers, 3);
+  EXPECT_EQ(read.settings.model.width, 48);
+  EXPECT_EQ(read.settings.model.hidden, 96);
+  EXPECT_EQ(read.settings.fp8.recipe, "delayed");
+  EXPECT_EQ(read.settings.fp8.amax_history_len, 3);
+  EXPECT_EQ(read.settings.fp8.amax_compute_algo, "most_recent");
+  EXPECT_EQ(read.settings.fp8.margin, -2);
+  EXPECT_EQ(read.settings.fp8.format, "e4m3");
+  EXPECT_EQ(read.settings.fp8.update, "unfused");
+  EXPECT_FALSE(read.settings.fp8.reduce_amax);
+  EXPECT_EQ(read.settings.gradients, "model");
+  EXPECT_EQ(read.settings.accumulate, 4);
   EXPECT_EQ(read.settings.save_format, "dcp") << "the adapter's first format";
   EXPECT_EQ(read.checkpoint, folder / "save/checkpoint");
   EXPECT_EQ(read.states, folder / "resume/states");

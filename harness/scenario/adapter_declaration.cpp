@@ -25,6 +25,14 @@ const Names quantised_parts = {"param",
                                "lr",
                                "rng"};
 
+const Names delayed_scaling_parts = {"fp8.scale.forward",
+                                     "fp8.scale.backward",
+                                     "fp8.amax_history.forward",
+                                     "fp8.amax_history.backward",
+                                     "fp8.scale_inv.forward",
+                                     "fp8.scale_inv.backward",
+                                     "fp8.recipe"};
+
 AdapterDeclaration reference() {
   AdapterDeclaration adapter;
   adapter.name = "reference";
@@ -32,8 +40,13 @@ AdapterDeclaration reference() {
   adapter.save_formats = {"native", "state_dict"};
   adapter.parts = quantised_parts;
   adapter.parts.emplace_back("master");
+  adapter.parts.insert(adapter.parts.end(), delayed_scaling_parts.begin(),
+                       delayed_scaling_parts.end());
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = low_bit_optimizers;
+  adapter.models = {"layernorm_mlp"};
+  adapter.fp8_recipes = {"delayed"};
+  adapter.gradients = {"order_free", "model"};
   adapter.defects = {"cast_moments_to_param_dtype",
                      "scale_through_bf16",
                      "swap_two_shards",

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "harness/scenario/model_capabilities.h"
 #include "harness/scenario/nearest_name.h"
 
 namespace resumecheck {
 namespace {
 
+// A selector of several parts is given where any of them is.
 bool gives_part(const AdapterDeclaration& adapter, const std::string& part) {
   return std::any_of(adapter.parts.begin(), adapter.parts.end(),
                      [&](const std::string& given) { return selects(part, given); });
@@ -20,11 +22,12 @@ std::string why_not_kept(const std::string& part, const Settings& settings) {
   if (part == "rng" && !draws_from_a_generator(settings)) {
     return "no generator is kept without optimizer.stochastic_rounding and a torchao profile";
   }
+  if (selects("fp8", part)) return why_no_fp8_state(part, settings);
   return {};
 }
 
 void choose_parts(Scenario& scenario) {
-  for (const char* part : {"param", "master", "moment1", "moment2", "step", "lr", "rng"}) {
+  for (const char* part : {"param", "master", "moment1", "moment2", "fp8", "step", "lr", "rng"}) {
     const bool everywhere =
         std::all_of(scenario.adapters.begin(), scenario.adapters.end(),
                     [&](const auto& name) { return gives_part(adapter_declaration(name), part); });
@@ -46,7 +49,7 @@ void check_parts(const Document& document, const TomlNode& root, Scenario& scena
       const AdapterDeclaration& adapter = adapter_declaration(name);
       if (gives_part(adapter, item.text)) continue;
       Names known = adapter.parts;
-      known.insert(known.end(), {"moment1", "moment2"});
+      known.insert(known.end(), {"moment1", "moment2", "fp8"});
       document.refuse(item, "adapter " + name + " cannot give the part '" + item.text + "'",
                       did_you_mean(item.text, known));
     }
@@ -271,6 +274,7 @@ void check_capabilities(const Document& document, const TomlNode& root, Scenario
   check_resumes(document, *root.find("resume"), scenario);
   check_rounding(document, root, scenario);
   check_master(document, root, scenario);
+  check_model(document, root, scenario);
   check_parts(document, root, scenario);
 }
 

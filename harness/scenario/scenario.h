@@ -89,6 +89,9 @@ struct AdapterDeclaration {
   std::vector<std::string> parts;
   std::vector<std::string> mesh_dims;
   std::vector<std::string> optimizers;
+  std::vector<std::string> models;       // model.kind; none: names and shapes only
+  std::vector<std::string> fp8_recipes;  // none: no [fp8]
+  std::vector<std::string> gradients = {"order_free"};
   std::vector<std::string> defects;  // deliberate mistakes that [[fault]] can switch on
 };
 const std::vector<AdapterDeclaration>& adapter_declarations();

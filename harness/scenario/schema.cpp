@@ -9,6 +9,7 @@
 #include "harness/scenario/capabilities.h"
 #include "harness/scenario/document.h"
 #include "harness/scenario/expression.h"
+#include "harness/scenario/model_schema.h"
 #include "harness/scenario/nearest_name.h"
 
 namespace resumecheck {
@@ -16,7 +17,6 @@ namespace {
 
 using Kind = TomlNode::Kind;
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 31;
 constexpr std::int64_t most_steps = 10'000;
 
 // Done to the checkpoint between the two phases, whoever wrote it.
@@ -24,47 +24,6 @@ const Names checkpoint_faults = {"truncate_checkpoint", "remove_checkpoint"};
 
 const Names subject_labels = {"quick",     "nightly",         "weekly",
                               "adamw8bit", "fp8_extra_state", "mesh_change"};
-
-void read_shape(const Document& document, const std::string& name, const TomlNode& node,
-                Scenario& scenario) {
-  if (node.kind == Kind::table) {
-    document.refuse(node, "a dot in the name of a parameter nests tables",
-                    "quote the whole name: \"" + name + ".x\" = [64, 64]");
-  }
-  Shape shape;
-  std::int64_t elements = 1;
-  for (const TomlNode& item : document.as(node, Kind::list, name).items) {
-    shape.push_back(document.integer(item, name, 1, most_elements));
-    elements *= shape.back();
-    if (elements > most_elements || shape.size() > 8) {
-      document.refuse(item, "'" + name + "' is larger than a test needs",
-                      "at most 8 dimensions and 2^31 elements");
-    }
-  }
-  if (shape.empty()) document.refuse(node, "'" + name + "' has no dimension", "write [64]");
-  scenario.settings.parameters.emplace_back(name, shape);
-}
-
-void read_model(const Document& document, const TomlNode& node, Scenario& scenario) {
-  document.as(node, Kind::table, "model");
-  if (const TomlNode* kind = node.find("kind"); kind != nullptr && kind->kind == Kind::text) {
-    document.not_yet(*kind, "model.kind", "give names and shapes: embed = [256, 64]");
-  }
-  for (const auto& [name, shape] : node.entries) {
-    const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-      return c > 0x20 && c < 0x7f && c != '/' && c != '"' && c != '\\';
-    });
-    if (name.empty() || !plain) {
-      document.refuse(shape, "a parameter's name must be printable, without blanks and '/'",
-                      "use names such as ffn.up");
-    }
-    read_shape(document, name, shape, scenario);
-  }
-  if (scenario.settings.parameters.empty()) {
-    document.refuse(node, "[model] has no parameter",
-                    "write a name and a shape: embed = [256, 64]");
-  }
-}
 
 void read_betas(const Document& document, const TomlNode& node, Settings::Optimizer& optimizer) {
   if (document.as(node, Kind::list, "betas").items.size() != 2) {
@@ -92,7 +51,7 @@ void read_optimizer_key(const Document& document, const std::string& key, const 
   } else if (key == "block") {
     optimizer.block = document.integer(value, key, 1, 65536);
   } else if (key == "min_quantised_elements") {
-    optimizer.min_quantised_elements = document.integer(value, key, 0, most_elements);
+    optimizer.min_quantised_elements = document.integer(value, key, 0, std::int64_t{1} << 31);
   } else if (key == "stochastic_rounding") {
     optimizer.stochastic_rounding = document.boolean(value, key);
   } else {
@@ -115,13 +74,16 @@ void read_optimizer(const Document& document, const TomlNode& node, Scenario& sc
 
 void read_run(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "run");
-  document.check_keys(node, "run", {"gradients", "save_after", "train_until", "save_format"},
-                      {"accumulate", "resumes"});
+  document.check_keys(node, "run",
+                      {"gradients", "accumulate", "save_after", "train_until", "save_format"},
+                      {"resumes"});
   Settings& settings = scenario.settings;
   for (const auto& [key, value] : node.entries) {
     if (key == "gradients") {
       settings.gradients =
-          document.choice(value, "gradients", {"order_free"}, {"order_pinned", "model"});
+          document.choice(value, "gradients", {"order_free", "model"}, {"order_pinned"});
+    } else if (key == "accumulate") {
+      settings.accumulate = document.integer(value, key, 1, logical_samples);
     } else if (key == "save_after") {
       settings.save_after = document.integer(value, key, 1, most_steps);
     } else if (key == "train_until") {
@@ -426,9 +388,8 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   const Document document(file);
   document.check_keys(root, "",
                       {"summary", "origin", "labels", "adapters", "adapter_options", "model",
-                       "param_dtype", "master_dtype", "seed", "optimizer", "run", "resume",
-                       "compare", "fault", "known_broken", "requires", "vary"},
-                      {"fp8"});
+                       "param_dtype", "master_dtype", "seed", "fp8", "optimizer", "run", "resume",
+                       "compare", "fault", "known_broken", "requires", "vary"});
   Scenario scenario;
   scenario.name = name;
   scenario.carrier = carrier;
@@ -436,7 +397,8 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   scenario.oracles = {"after_load", "trajectory"};
   read_head(document, root, scenario);
   read_model(document, document.require(root, "model", "give names and shapes in [model]"),
-             scenario);
+             scenario.settings);
+  if (const TomlNode* node = root.find("fp8")) read_fp8(document, *node, scenario.settings);
   if (const TomlNode* node = root.find("adapter_options")) {
     read_adapter_options(document, *node, scenario);
   }

@@ -18,6 +18,25 @@ struct Settings {
   std::string param_dtype = "fp32";  // fp32 | bf16
   std::string master_dtype;  // "" | "fp32": beside bf16 parameters, the copy that is trained
 
+  // With a kind, `parameters` are those of its layers: layers.<i>.norm.weight, ...
+  struct Model {
+    std::string kind;  // "": names and shapes as given | layernorm_mlp
+    std::int64_t layers = 2;
+    std::int64_t width = 24;
+    std::int64_t hidden = 48;
+  } model;
+
+  // The amax history and scales that the layers of a model keep.
+  struct Fp8 {
+    std::string recipe;  // "": none | delayed; stateless: current | block | mxfp8
+    std::int64_t amax_history_len = 16;
+    std::string amax_compute_algo = "max";  // max | most_recent
+    std::int64_t margin = 0;                // the scale is 2^-margin of what would fit
+    std::string format = "hybrid";          // hybrid (E4M3 forward, E5M2 backward) | e4m3
+    std::string update = "fused";           // fused | unfused
+    bool reduce_amax = true;                // over all ranks
+  } fp8;
+
   struct Optimizer {
     std::string name = "adamw8bit";     // adamw8bit | adamw4bit | adamwfp8 | adamw | sgd
     std::string profile = "canonical";  // canonical | torchao_eager | torchao_compiled
@@ -32,9 +51,10 @@ struct Settings {
     bool stochastic_rounding = false;  // of bf16 parameters
   } optimizer;
 
-  std::string gradients = "order_free";
-  std::int64_t save_after = 3;   // steps before the save
-  std::int64_t train_until = 6;  // last step of both runs
+  std::string gradients = "order_free";  // order_free (injected) | model (of its 24 samples)
+  std::int64_t accumulate = 1;           // micro-batches a step
+  std::int64_t save_after = 3;           // steps before the save
+  std::int64_t train_until = 6;          // last step of both runs
   std::string save_format = "native";
 };
 

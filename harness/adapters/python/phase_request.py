@@ -53,8 +53,28 @@ class Optimizer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Model:
+    kind: str  # "": names and shapes as given | layernorm_mlp
+    layers: int
+    width: int
+    hidden: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Fp8:
+    recipe: str  # "": none | delayed | current | block | mxfp8
+    amax_history_len: int
+    amax_compute_algo: str  # max | most_recent
+    margin: int
+    format: str  # hybrid | e4m3
+    update: str  # fused | unfused
+    reduce_amax: bool  # over all ranks
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """parameters: FQN -> global shape, in the order they are declared. param_dtype: fp32 | bf16.
+    gradients: order_free (injected) | model (of its 24 samples). accumulate: micro-batches a step.
     save_after, train_until: steps, 1-based."""
 
     seed: int
@@ -62,8 +82,11 @@ class Settings:
     parameters: dict[str, tuple[int, ...]]
     param_dtype: str
     master_dtype: str  # "" | "fp32"
+    model: Model
+    fp8: Fp8
     optimizer: Optimizer
     gradients: str
+    accumulate: int
     save_after: int
     train_until: int
     save_format: str
@@ -73,7 +96,10 @@ class Settings:
         return sorted(self.parameters, key=str.encode).index(name)
 
     def initial_values(self, name: str, rows: range, seed: int | None = None):
-        """fp32 weights of `rows` of a parameter, flattened; round them to param_dtype."""
+        """fp32 weights of `rows` of a parameter, flattened; round them to param_dtype. In a model
+        that computes, biases begin at 0 and the weights of a norm at 1."""
+        if self.model.kind and name.endswith((".bias", ".norm.weight")):
+            return philox.filled(0.0 if name.endswith(".bias") else 1.0, len(rows))
         seed = self.init_seed if seed is None else seed
         return self._grid(philox.Stream.INIT, seed, name, rows, 0, WEIGHT_EXPONENT)
 
@@ -175,8 +201,11 @@ def _settings(content: dict) -> Settings:
         parameters={name: tuple(shape) for name, shape in content["parameters"].items()},
         param_dtype=content["param_dtype"],
         master_dtype=content["master_dtype"],
+        model=Model(**content["model"]),
+        fp8=Fp8(**content["fp8"]),
         optimizer=Optimizer(**optimizer),
         gradients=content["gradients"],
+        accumulate=content["accumulate"],
         save_after=content["save_after"],
         train_until=content["train_until"],
         save_format=content["save_format"],

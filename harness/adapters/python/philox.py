@@ -31,6 +31,7 @@ class Stream(enum.IntEnum):
     GRADIENTS = 4
     STOCHASTIC_ROUNDING = 5
     DROPOUT = 6
+    AMAXES = 7
 
 
 def philox4x32_10(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, int, int]:
@@ -81,6 +82,22 @@ def grid_values(
         grid = (drawn >> numpy.uint32(20)).astype(numpy.float32) - numpy.float32(LARGEST_OFFSET)
         return grid * numpy.float32(scale)
     return array.array("f", (((u >> 20) - LARGEST_OFFSET) * scale for u in drawn))
+
+
+def amax(seed: int, module: int, step: int, backward: bool, column: int) -> float:
+    """((u >> 20) + 1) * 2**-8: the largest magnitude that a column of an FP8 module's state is
+    told at a step, instead of one that depends on how products are added. module: the layer."""
+    index = 64 * backward + column
+    return ((int(words(seed, Stream.AMAXES, module, step, index, 1)[0]) >> 20) + 1) * 2.0**-8
+
+
+def filled(value: float, count: int):
+    """The same fp32 value `count` times, in the container of grid_values."""
+    if HAVE_NUMPY:
+        import numpy
+
+        return numpy.full(count, value, dtype=numpy.float32)
+    return array.array("f", [value]) * count
 
 
 def _words_numpy(key: tuple[int, int], lane: int, step: int, first: int, count: int):

@@ -1,0 +1,104 @@
+#include "harness/scenario/model_capabilities.h"
+
+#include "harness/scenario/names.h"
+
+namespace resumecheck {
+namespace {
+
+// The node of table.key, or the nearest thing that is there to point at.
+const TomlNode& node_of(const TomlNode& root, std::string_view table, std::string_view key) {
+  const TomlNode* found = root.find(table);
+  if (found == nullptr) return root;
+  const TomlNode* value = found->find(key);
+  return value != nullptr ? *value : *found;
+}
+
+void check_adapters(const Document& document, const TomlNode& root, const Scenario& scenario) {
+  const Settings& settings = scenario.settings;
+  const auto check = [&](const std::string& wanted, const Names& has, const TomlNode& node,
+                         const std::string& name, const char* what) {
+    if (wanted.empty() || contains(has, wanted)) return;
+    document.refuse(node, "adapter " + name + " has no " + what + " " + wanted,
+                    has.empty() ? "list only adapters that do" : "it has " + joined(has));
+  };
+  for (const std::string& name : scenario.adapters) {
+    const AdapterDeclaration& adapter = adapter_declaration(name);
+    check(settings.model.kind, adapter.models, node_of(root, "model", "kind"), name, "model");
+    check(settings.fp8.recipe, adapter.fp8_recipes, node_of(root, "fp8", "recipe"), name,
+          "FP8 recipe");
+    check(settings.gradients, adapter.gradients, node_of(root, "run", "gradients"), name,
+          "gradients");
+  }
+}
+
+void check_gradients(const Document& document, const TomlNode& root, const Settings& settings) {
+  if (settings.gradients == "model" && settings.model.kind.empty()) {
+    document.refuse(node_of(root, "run", "gradients"), "names and shapes compute no gradients",
+                    "write kind = \"layernorm_mlp\" in [model]");
+  }
+  if (settings.gradients != "model" && settings.accumulate != 1) {
+    document.refuse(node_of(root, "run", "accumulate"),
+                    "injected gradients are whole, so there is nothing to accumulate",
+                    "write gradients = \"model\"");
+  }
+}
+
+// Without the reduction every rank keeps scales of its own.
+void check_per_rank_scales(const Document& document, const TomlNode& root,
+                           const Scenario& scenario) {
+  if (scenario.settings.fp8.reduce_amax || scenario.settings.fp8.recipe.empty()) return;
+  const TomlNode& node = node_of(root, "fp8", "reduce_amax");
+  for (const ResumePlan& plan : scenario.resumes) {
+    for (const Mesh& onto : plan.onto) {
+      if (onto == plan.from) continue;
+      document.refuse(node,
+                      "every rank keeps scales of its own, so " + plan.from.text() + " -> " +
+                          onto.text() + " has none for other ranks",
+                      "resume onto the same mesh, or leave reduce_amax out");
+    }
+    if (contains(scenario.oracles, "golden") && plan.from.world() > 1) {
+      document.refuse(node, "a golden is computed by one rank, which has one rank's scales",
+                      "leave golden out of the oracles");
+    }
+  }
+  if (scenario.settings.gradients == "model" && contains(scenario.adapters, "reference")) {
+    document.refuse(node, "a sum over samples that were quantised by different scales has no scale",
+                    "write gradients = \"order_free\", or leave reduce_amax out");
+  }
+}
+
+void check_fp8(const Document& document, const TomlNode& root, const Scenario& scenario) {
+  const TomlNode* fp8 = root.find("fp8");
+  if (fp8 == nullptr) return;
+  const Settings& settings = scenario.settings;
+  if (settings.model.kind.empty()) {
+    document.refuse(*fp8, "names and shapes multiply nothing, so there is no FP8 state",
+                    "write kind = \"layernorm_mlp\" in [model]");
+  }
+  for (const auto& [key, value] : fp8->entries) {
+    if (key == "recipe" || settings.fp8.recipe == "delayed") continue;
+    if (settings.fp8.recipe.empty() || key != "format") {
+      document.refuse(value,
+                      "'" + key + "' is of delayed scaling, and the recipe is " +
+                          (settings.fp8.recipe.empty() ? "none" : settings.fp8.recipe),
+                      "leave it out");
+    }
+  }
+}
+
+}  // namespace
+
+void check_model(const Document& document, const TomlNode& root, const Scenario& scenario) {
+  check_gradients(document, root, scenario.settings);
+  check_fp8(document, root, scenario);
+  check_adapters(document, root, scenario);
+  check_per_rank_scales(document, root, scenario);
+}
+
+std::string why_no_fp8_state(const std::string& part, const Settings& settings) {
+  if (settings.fp8.recipe.empty()) return "there is no FP8 state without [fp8]";
+  if (settings.fp8.recipe == "delayed" || part == "fp8" || selects("fp8.recipe", part)) return {};
+  return "recipe " + settings.fp8.recipe + " keeps neither scales nor an amax history";
+}
+
+}  // namespace resumecheck
