@@ -3,6 +3,7 @@
 // is refused while the kernels and the slow twin disagree.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -112,6 +113,25 @@ int verify_one(const Scenario& scenario, const fs::path& root, const std::string
   return kSame;
 }
 
+// Goldens that no scenario asks for: of a variant or a scenario that has gone, or of one that was
+// renamed and then compared with nothing.
+std::vector<std::string> unasked(const fs::path& root) {
+  std::set<std::string> asked;
+  for (const Scenario& scenario : read_scenarios(root / "scenarios")) {
+    if (asks_for_golden(scenario)) {
+      asked.insert(golden_file(root, golden_name(scenario)).lexically_normal().string());
+    }
+  }
+  std::vector<std::string> found;
+  if (!fs::exists(root / "golden")) return found;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "golden")) {
+    const std::string file = entry.path().lexically_normal().string();
+    if (entry.path().extension() == ".json" && asked.count(file) == 0) found.push_back(file);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 // One that cannot be read does not keep the others from being looked at.
 int verify(const GoldenArguments& arguments) {
   const fs::path root = project_root();
@@ -124,6 +144,12 @@ int verify(const GoldenArguments& arguments) {
       if (error.kind() == Error::Kind::usage) throw;
       say(fmt::format("UNREADABLE  {}", error.what()));
       unreadable = true;
+    }
+  }
+  if (arguments.patterns.empty()) {
+    for (const std::string& file : unasked(root)) {
+      say(fmt::format("UNASKED  {}   no scenario asks for it: remove it, or name it again", file));
+      different = true;
     }
   }
   return different ? kDifferent : unreadable ? kUnreadable : kSame;

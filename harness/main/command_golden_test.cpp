@@ -109,6 +109,15 @@ TEST_F(GoldenCommand, ADifferentGoldenIsOneAndExplained) {
   EXPECT_TRUE(says("slow twin")) << output_;
 }
 
+// As a renamed scenario leaves behind; asked for by name, the others are not looked at.
+TEST_F(GoldenCommand, AGoldenThatNoScenarioAsksForIsDifferent) {
+  golden("update --reason x");
+  fs::copy_file(file_, file_.parent_path() / "held.json");
+  EXPECT_EQ(golden("verify"), 1) << output_;
+  EXPECT_TRUE(says("held.json   no scenario asks for it")) << output_;
+  EXPECT_EQ(golden("verify adamw8bit/holds"), 0) << output_;
+}
+
 TEST_F(GoldenCommand, APatternThatMatchesNothingIsAUsageError) {
   EXPECT_EQ(golden("verify 'no/*'"), 2) << output_;
 }

@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
+#include "harness/scenario/names.h"
 #include "harness/state/error.h"
 
 namespace resumecheck {
 namespace {
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 // "save" and "save_run ..." happen while the saving run is alive; "load" and "step k" in the other.
 std::string phase_of(const std::string& at) {

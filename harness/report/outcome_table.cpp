@@ -7,6 +7,7 @@
 
 #include "harness/report/printable_text.h"
 #include "harness/report/terminal_style.h"
+#include "harness/scenario/names.h"
 
 namespace resumecheck {
 namespace {
@@ -39,10 +40,6 @@ struct Group {
       letters;  // variant, column, mesh pair
 };
 
-void add_once(std::vector<std::string>& names, const std::string& name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-}
-
 std::string column_of(const CaseResult& result) {
   std::string name = result.adapter;
   if (result.save_environment) {
@@ -69,9 +66,9 @@ std::vector<Group> grouped(const std::vector<CaseResult>& results) {
     const std::string variant = printable(result.variant);
     const std::string column = column_of(result);
     const std::string meshes = printable(fmt::format("{}->{}", result.from, result.onto));
-    add_once(group->variants, variant);
-    add_once(group->columns, column);
-    add_once(group->meshes, meshes);
+    add_unique(group->variants, variant);
+    add_unique(group->columns, column);
+    add_unique(group->meshes, meshes);
     group->letters[variant][column][meshes] = {outcome_letter(result), result.verdict};
   }
   return groups;
@@ -208,11 +205,14 @@ std::string mesh_lines(const Group& group) {
 }
 
 std::string text_of(const Group& group, bool colour) {
-  std::size_t name_width = 3;
+  std::size_t name_width = 3, column_width = 0;
   for (const std::string& variant : group.variants) {
     name_width = std::max(name_width, 2 + columns(variant));
   }
-  name_width = std::min<std::size_t>(name_width, 50);
+  for (const std::string& column : group.columns) {
+    column_width = std::max(column_width, column_for(group, column).width);
+  }
+  name_width = std::min(name_width, widest - gap - std::min(column_width, widest / 2));
   std::string text = cut_to(group.scenario, widest) + "\n" + mesh_lines(group);
   std::vector<Band> bands;
   for (const std::string& column : group.columns) {

@@ -113,6 +113,13 @@ TEST(OutcomeTable, FitsATerminalHoweverMuchThereIs) {
       << table;
 }
 
+// Two long variants that differ only at the end must not look alike.
+TEST(OutcomeTable, AVariantIsCutOnlyWhereItsColumnNeedsThePlace) {
+  const std::string variant = "adamw8bit,bf16,dcp_cpu_offload," + std::string(40, 'v') + ",end";
+  const CaseResult one = result(variant, "torch-2.8", "dp2", Verdict::pass);
+  EXPECT_NE(outcome_table({one}, {}).find(variant), std::string::npos) << outcome_table({one}, {});
+}
+
 TEST(OutcomeTable, AFileFromElsewhereCannotDriveTheTerminal) {
   CaseResult hostile = result("\x1b[2J", "torch\x1b[2J", "\x1b[2J", Verdict::pass);
   hostile.scenario = hostile.adapter = hostile.from = hostile.device = "\x1b[2J\n";

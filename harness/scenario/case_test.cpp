@@ -297,5 +297,22 @@ TEST(FindCases, TakesPathsOfScenarioFiles) {
   });
 }
 
+TEST(FindCases, AnEnvironmentThatNoListNamesIsAMistakeAndNoSkip) {
+  const TemporaryFolder root;
+  const std::string file = (root / "mine.toml").string();
+  std::string text = kTwoMeshes;
+  text.replace(text.find("\"reference\""), 11, "\"torchao\"");
+  write_file(file, text + "save_env = \"torch-2.9\"\nload_env = \"torch-2.8\"\n");
+  Environment known;
+  known.name = "torch-2.8";
+  expect_error(Kind::usage, {"mine.toml", "'torch-2.9'", "did you mean 'torch-2.8'?"}, [&] {
+    find_cases(root.path(), {known}, {{file}, {}, {}});
+  });
+  known.named_by_user = true;
+  expect_error(Kind::usage, {"no case matches"}, [&] {
+    find_cases(root.path(), {known}, {{file}, {}, {}});
+  });
+}
+
 }  // namespace
 }  // namespace resumecheck

@@ -48,10 +48,6 @@ bool filters_match(const Case& c, const Selection& selection) {
   return any_of(selection.labels, c.labels()) && any_of(selection.adapters, {c.adapter});
 }
 
-void add_unique(std::vector<std::string>& names, const std::string& name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-}
-
 void check_pattern(const std::string& pattern, const std::vector<Case>& cases) {
   std::vector<std::string> names;
   for (const Case& c : cases) {
@@ -69,7 +65,7 @@ void check_filters(const Selection& selection, const std::vector<Case>& cases) {
     for (const std::string& label : c.labels()) add_unique(labels, label);
   }
   for (const std::string& label : selection.labels) {
-    if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
+    if (!contains(labels, label)) {
       throw Error(Error::Kind::usage, "--label " + one_line(label), "no scenario has that label",
                   did_you_mean(label, labels));
     }
@@ -119,6 +115,28 @@ void check_quick(const std::vector<Scenario>& scenarios,
   }
 }
 
+// An environment that no list names would leave its cases skipped for ever. Where the user chose
+// the environments, those of the plan may be left out.
+void check_plans(const std::vector<Scenario>& scenarios,
+                 const std::vector<Environment>& environments) {
+  Names names = {"", "*"};
+  for (const Environment& environment : environments) {
+    if (environment.named_by_user) return;
+    names.push_back(environment.name);
+  }
+  for (const Scenario& scenario : scenarios) {
+    for (const ResumePlan& plan : scenario.resumes) {
+      for (const std::string& name : {plan.save_env, plan.load_env}) {
+        if (contains(names, name)) continue;
+        throw Error(Error::Kind::usage, scenario.file.string(),
+                    "resumes under '" + one_line(name) +
+                        "', and tools/environments.toml has no such environment",
+                    did_you_mean(name, names));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool matches(const Case& c, const Selection& selection) {
@@ -155,6 +173,7 @@ std::vector<Case> find_cases(const std::filesystem::path& root,
       continue;
     }
     const auto scenarios = read_scenario(path->first, root / "scenarios");
+    check_plans(scenarios, environments);
     Selection own = selection;
     own.patterns = {scenarios.front().name + path->second};
     add_once(cases, select(expand(scenarios, environments), own));
@@ -162,6 +181,7 @@ std::vector<Case> find_cases(const std::filesystem::path& root,
   if (selection.patterns.empty() || !named.patterns.empty()) {
     const std::vector<Scenario> scenarios = read_scenarios(root / "scenarios");
     check_quick(scenarios, environments);
+    check_plans(scenarios, environments);
     add_once(cases, select(expand(scenarios, environments), named));
   }
   return cases;
