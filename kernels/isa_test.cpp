@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/contracted.h"
+#include "kernels/model_twin_comparison.h"
 #include "kernels/twin_comparison.h"
 
 namespace resumecheck::kernels {
@@ -23,6 +24,17 @@ TEST_P(EveryIsa, GivesTheSlowTwinsBits) {
         << " build: " << outcome.first_mismatch
         << "\nread the formula in slow_twin.cpp against the phase in "
         << "adamw_phases.h; if only one instruction set is wrong, its flags in CMakeLists.txt";
+  }
+}
+
+TEST_P(EveryIsa, GivesTheSlowModelTwinsBits) {
+  for (const Outcome& outcome : compare_model_with_twin(host_model_kernels(GetParam()), 2)) {
+    EXPECT_GT(outcome.elements, 0) << outcome.kernel << " compared nothing";
+    EXPECT_EQ(outcome.mismatches, 0)
+        << outcome.kernel << " of the " << name_of(GetParam())
+        << " build: " << outcome.first_mismatch
+        << "\nread the formula in slow_model_twin.cpp against the phase in fp8_phases.h or "
+        << "model_phases.h";
   }
 }
 

@@ -147,6 +147,62 @@ float ordered_sum(const Values& terms) {
   return total;
 }
 
+// ---- LayerNorm and the activation, a row and an element at a time
+// --------------------------------
+
+NormedRow layernorm(const Values& x, const Values& gamma, const Values& beta) {
+  NormedRow result;
+  const auto n = static_cast<float>(x.size());
+  const float mean = ordered_sum(x) / n;
+  Values squares;
+  for (const float value : x) {
+    const float deviation = value - mean;
+    squares.push_back(deviation * deviation);
+  }
+  const float variance = ordered_sum(squares) / n;
+  const float with_eps = variance + std::ldexp(1.0F, -16);
+  result.rstd = cleaned(1.0F / std::sqrt(with_eps));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float deviation = x[i] - mean;
+    const float xhat = deviation * result.rstd;
+    const float scaled = xhat * gamma[i];
+    result.xhat.push_back(cleaned(xhat));
+    result.h.push_back(cleaned(scaled + beta[i]));
+  }
+  return result;
+}
+
+Values layernorm_backward(const NormedRow& forward, const Values& gamma, const Values& dh) {
+  Values g, g_times_xhat, dx;
+  for (std::size_t i = 0; i < dh.size(); ++i) {
+    g.push_back(dh[i] * gamma[i]);
+    g_times_xhat.push_back(g[i] * forward.xhat[i]);
+  }
+  const auto n = static_cast<float>(dh.size());
+  const float c1 = ordered_sum(g) / n, c2 = ordered_sum(g_times_xhat) / n;
+  for (std::size_t i = 0; i < dh.size(); ++i) {
+    const float centred = g[i] - c1;
+    const float along = forward.xhat[i] * c2;
+    const float difference = centred - along;
+    dx.push_back(cleaned(forward.rstd * difference));
+  }
+  return dx;
+}
+
+namespace {
+float rectified(float a) { return a > 0.0F || std::isnan(a) ? a : 0.0F; }
+}  // namespace
+
+float squared_relu(float a) {
+  const float m = rectified(a);
+  return cleaned(m * m);
+}
+
+float squared_relu_backward(float a, float dr) {
+  const float slope = 2.0F * rectified(a);
+  return cleaned(slope * dr);
+}
+
 // ---- The model ----------------------------------------------------------------------------------
 
 namespace {
@@ -222,69 +278,18 @@ Values column_sums(const Matrix& matrix) {
   return sums;
 }
 
-struct Normalised {
-  Matrix xhat;
-  Values rstd;
-  Matrix h;
-};
-
-Normalised normalise(const Matrix& x, const Layer& layer) {
-  Normalised result = {Matrix(x.rows, x.columns), {}, Matrix(x.rows, x.columns)};
-  const auto n = static_cast<float>(x.columns);
-  for (std::size_t row = 0; row < x.rows; ++row) {
-    Values values, squares;
-    for (std::size_t i = 0; i < x.columns; ++i) values.push_back(x.at(row, i));
-    const float mean = ordered_sum(values) / n;
-    for (const float value : values) {
-      const float deviation = value - mean;
-      squares.push_back(deviation * deviation);
-    }
-    const float variance = ordered_sum(squares) / n;
-    const float with_eps = variance + std::ldexp(1.0F, -16);
-    const float rstd = 1.0F / std::sqrt(with_eps);
-    result.rstd.push_back(rstd);
-    for (std::size_t i = 0; i < x.columns; ++i) {
-      const float deviation = x.at(row, i) - mean;
-      const float xhat = deviation * rstd;
-      const float scaled = xhat * layer.norm_weight[i];
-      result.xhat.at(row, i) = cleaned(xhat);
-      result.h.at(row, i) = cleaned(scaled + layer.norm_bias[i]);
-    }
-  }
-  return result;
+Values row_of(const Matrix& matrix, std::size_t row) {
+  const auto begin = matrix.values.begin() + static_cast<std::ptrdiff_t>(row * matrix.columns);
+  return {begin, begin + static_cast<std::ptrdiff_t>(matrix.columns)};
 }
 
-// dx without the residual; the products that norm.weight's gradient is the sum of.
-struct NormGradient {
-  Matrix dx, products;
-};
-
-NormGradient normalise_backward(const Normalised& forward, const Layer& layer, const Matrix& dh) {
-  NormGradient result = {Matrix(dh.rows, dh.columns), Matrix(dh.rows, dh.columns)};
-  const auto n = static_cast<float>(dh.columns);
-  for (std::size_t row = 0; row < dh.rows; ++row) {
-    Values g, g_times_xhat;
-    for (std::size_t i = 0; i < dh.columns; ++i) {
-      g.push_back(dh.at(row, i) * layer.norm_weight[i]);
-      g_times_xhat.push_back(g[i] * forward.xhat.at(row, i));
-      result.products.at(row, i) = dh.at(row, i) * forward.xhat.at(row, i);
-    }
-    const float c1 = ordered_sum(g) / n, c2 = ordered_sum(g_times_xhat) / n;
-    for (std::size_t i = 0; i < dh.columns; ++i) {
-      const float centred = g[i] - c1;
-      const float along = forward.xhat.at(row, i) * c2;
-      const float difference = centred - along;
-      result.dx.at(row, i) = forward.rstd[row] * difference;
-    }
-  }
-  return result;
+void set_row(Matrix& matrix, std::size_t row, const Values& values) {
+  for (std::size_t i = 0; i < matrix.columns; ++i) matrix.at(row, i) = values[i];
 }
-
-float rectified(float a) { return a > 0.0F || std::isnan(a) ? a : 0.0F; }
 
 // What a layer keeps for its backward.
 struct Kept {
-  Normalised norm;
+  std::vector<NormedRow> norm;
   Matrix a;
   Operand h, r, fc1, fc2;
 };
@@ -304,16 +309,18 @@ Kept forward(const Shape& shape, const Layer& layer, const LayerScales& scales, 
   const auto operand = [&](const Matrix& matrix, std::size_t column) {
     return operand_of(matrix, scales.forward, column, false, amaxes.forward);
   };
-  const Normalised norm = normalise(x, layer);
-  const Operand h = operand(norm.h, 0);
+  std::vector<NormedRow> norm;
+  Matrix normed(x.rows, x.columns);
+  for (std::size_t row = 0; row < x.rows; ++row) {
+    norm.push_back(layernorm(row_of(x, row), layer.norm_weight, layer.norm_bias));
+    set_row(normed, row, norm[row].h);
+  }
+  const Operand h = operand(normed, 0);
   const Operand fc1 = operand(Matrix(shape.hidden, shape.width, layer.fc1_weight), 1);
   Matrix a = gemm(h, transposed(fc1));
   add_bias(a, layer.fc1_bias);
   Matrix activated = a;
-  for (float& value : activated.values) {
-    const float m = rectified(value);
-    value = cleaned(m * m);
-  }
+  for (float& value : activated.values) value = squared_relu(value);
   const Operand r = operand(activated, 3);
   const Operand fc2 = operand(Matrix(shape.width, shape.hidden, layer.fc2_weight), 4);
   Matrix out = gemm(r, transposed(fc2));
@@ -334,19 +341,22 @@ Layer backward(const Kept& kept, const Layer& layer, const LayerScales& scales, 
   const Operand dy_operand = operand(dy, 2);
   gradient.fc2_weight = gemm(transposed(dy_operand), kept.r).values;
   Matrix da = gemm(dy_operand, kept.fc2);
-  for (std::size_t i = 0; i < da.values.size(); ++i) {
-    const float twice = 2.0F * rectified(kept.a.values[i]);
-    da.values[i] = cleaned(twice * da.values[i]);
-  }
+  for (std::size_t i = 0; i < da.values.size(); ++i)
+    da.values[i] = squared_relu_backward(kept.a.values[i], da.values[i]);
   gradient.fc1_bias = column_sums(da);
   const Operand da_operand = operand(da, 0);
   gradient.fc1_weight = gemm(transposed(da_operand), kept.h).values;
   const Matrix dh = gemm(da_operand, kept.fc1);
-  const NormGradient norm = normalise_backward(kept.norm, layer, dh);
-  gradient.norm_weight = column_sums(norm.products);
+  Matrix products = dh;
+  for (std::size_t row = 0; row < dh.rows; ++row) {
+    const Values dx = layernorm_backward(kept.norm[row], layer.norm_weight, row_of(dh, row));
+    for (std::size_t i = 0; i < dh.columns; ++i) {
+      products.at(row, i) = dh.at(row, i) * kept.norm[row].xhat[i];
+      dy.at(row, i) = cleaned(dy.at(row, i) + dx[i]);
+    }
+  }
+  gradient.norm_weight = column_sums(products);
   gradient.norm_bias = column_sums(dh);
-  for (std::size_t i = 0; i < dy.values.size(); ++i)
-    dy.values[i] = cleaned(dy.values[i] + norm.dx.values[i]);
   return gradient;
 }
 

@@ -41,6 +41,18 @@ ModelStep model_step(const Model& model, const std::vector<float>& x,
 // 24 chunks of the terms, each added from its first to its last, then their sums in order.
 float ordered_sum(const std::vector<float>& terms);
 
+struct NormedRow {
+  std::vector<float> h, xhat;
+  float rstd = 0;
+};
+NormedRow layernorm(const std::vector<float>& x, const std::vector<float>& gamma,
+                    const std::vector<float>& beta);
+// dx without the residual.
+std::vector<float> layernorm_backward(const NormedRow& forward, const std::vector<float>& gamma,
+                                      const std::vector<float>& dh);
+float squared_relu(float a);
+float squared_relu_backward(float a, float dr);
+
 // A float of 8 bits, saturating.
 std::uint8_t saturating_float8(float value, bool is_e5m2);
 float float8_meaning(std::uint8_t code, bool is_e5m2);
