@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/model_tasks.h"
+#include "kernels/model_twin_comparison.h"
 #include "kernels/run_tasks.h"
 #include "kernels/twin_comparison.h"
 
@@ -76,6 +78,16 @@ Subject shuffled_subject() {
 
 TEST(Phases, GiveTheSameBitsInAnyOrderOfTheirThreads) {
   for (const Outcome& outcome : compare_with_twin(shuffled_subject(), 1)) {
+    EXPECT_GT(outcome.elements, 0) << outcome.kernel << " compared nothing";
+    EXPECT_EQ(outcome.mismatches, 0)
+        << outcome.kernel << ": " << outcome.first_mismatch
+        << "\na phase depends on the order of its threads: it needs a barrier, so two phases";
+  }
+}
+
+TEST(Phases, OfTheModelGiveTheSameBitsInAnyOrderOfTheirThreads) {
+  for (const Outcome& outcome :
+       compare_model_with_twin(model_kernels_with(shuffled_unit.model, "shuffled"), 1)) {
     EXPECT_GT(outcome.elements, 0) << outcome.kernel << " compared nothing";
     EXPECT_EQ(outcome.mismatches, 0)
         << outcome.kernel << ": " << outcome.first_mismatch
