@@ -3,47 +3,21 @@
 // place of the data differs. Compiled with -fmad=false, or the device would round less often.
 #include <cuda_runtime.h>
 
-#include <limits>
 #include <stdexcept>
 
 #include "kernels/adamw.h"
 #include "kernels/adamw_phases.h"
 #include "kernels/code_map.h"
 #include "kernels/device_memory.h"
+#include "kernels/device_team.h"
 #include "kernels/run_tasks.h"
-
-// A stand-in of the runtime compiles this file for the host and defines its own launch.
-#ifndef RESUMECHECK_LAUNCH
-#define RESUMECHECK_LAUNCH(kernel, blocks, shared_bytes, ...) \
-  kernel<<<static_cast<unsigned>(blocks), threads_per_block, shared_bytes>>>(__VA_ARGS__)
-#endif
 
 namespace resumecheck::kernels {
 namespace {
 
 constexpr std::int64_t largest_block = 4096;  // its moments must fit shared memory
 
-#ifdef __CUDACC__
-extern __shared__ float shared_words[];
-#endif
-
 // ---- On the device --------------------------------------------------------------------------
-
-struct DeviceTeam {
-  template <int stride, class Phase>
-  RESUMECHECK_PHASE void elements(int count, Phase phase) const {
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < stride)
-      for (int i = thread; i < count; i += stride) phase(thread, i);
-    __syncthreads();
-  }
-  template <class Phase>
-  RESUMECHECK_PHASE void threads(int active, Phase phase) const {
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < active) phase(thread);
-    __syncthreads();
-  }
-};
 
 RESUMECHECK_PHASE std::uint32_t* shared_integers(std::int64_t after_floats) {
   return reinterpret_cast<std::uint32_t*>(shared_words + after_floats);
@@ -84,18 +58,6 @@ __global__ void update_plain_kernel(PlainTask task) {
 }
 
 // ---- From the host -----------------------------------------------------------------------------
-
-// Waits, so that an error of the kernel is named here and not at the next call.
-void finish_launch(const char* kernel) {
-  check_cuda(cudaGetLastError(), kernel);
-  check_cuda(cudaDeviceSynchronize(), kernel);
-}
-
-std::int64_t launchable(std::int64_t blocks) {
-  if (blocks > std::numeric_limits<int>::max())
-    throw std::invalid_argument("kernels: more blocks than one launch on a device can hold");
-  return blocks;
-}
 
 void check_block_fits(std::int64_t block) {
   if (block > largest_block)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/model_tasks.h"
 #include "kernels/run_tasks.h"
 
 namespace resumecheck::kernels {
@@ -17,11 +18,10 @@ const IsaUnit &contracted_unit = baseline_unit, &fast_math_unit = baseline_unit;
 
 namespace {
 
-std::vector<CutBlock> update_if_available(const IsaUnit& unit, const QuantisedRun& run,
-                                          const StepScalars& scalars, Profile profile) {
+const IsaUnit& if_available(const IsaUnit& unit) {
   if (!contracted_available())
     throw std::runtime_error("kernels: a build with forbidden flags needs AVX2 and FMA");
-  return update_quantised_with(unit, run, scalars, profile);
+  return unit;
 }
 
 }  // namespace
@@ -33,12 +33,20 @@ bool contracted_available() {
 
 std::vector<CutBlock> update_quantised_contracted(const QuantisedRun& run,
                                                   const StepScalars& scalars, Profile profile) {
-  return update_if_available(contracted_unit, run, scalars, profile);
+  return update_quantised_with(if_available(contracted_unit), run, scalars, profile);
 }
 
 std::vector<CutBlock> update_quantised_fast_math(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile profile) {
-  return update_if_available(fast_math_unit, run, scalars, profile);
+  return update_quantised_with(if_available(fast_math_unit), run, scalars, profile);
+}
+
+ModelKernels model_kernels_contracted() {
+  return model_kernels_with(if_available(contracted_unit).model, "contracted");
+}
+
+ModelKernels model_kernels_fast_math() {
+  return model_kernels_with(if_available(fast_math_unit).model, "fast math");
 }
 
 }  // namespace resumecheck::kernels

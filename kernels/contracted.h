@@ -5,10 +5,11 @@
 #pragma once
 
 #include "kernels/adamw.h"
+#include "kernels/model.h"
 
 namespace resumecheck::kernels {
 
-bool contracted_available();  // the processor has AVX2 and FMA: needed by both functions
+bool contracted_available();  // the processor has AVX2 and FMA: needed by all of these
 
 // As update_quantised; throw std::runtime_error where they are not available.
 // Contraction changes a few fp32 parameters in a hundred thousand, as the step's own fused
@@ -18,5 +19,9 @@ std::vector<CutBlock> update_quantised_contracted(const QuantisedRun& run,
 // -ffast-math changes a good part of all fp32 parameters in one step.
 std::vector<CutBlock> update_quantised_fast_math(const QuantisedRun& run,
                                                  const StepScalars& scalars, Profile profile);
+
+// The model's pieces of the same two builds; throw as above.
+ModelKernels model_kernels_contracted();
+ModelKernels model_kernels_fast_math();
 
 }  // namespace resumecheck::kernels

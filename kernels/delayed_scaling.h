@@ -41,7 +41,5 @@ struct ScalingState {
 // largest float.
 void update_delayed_scaling(const DelayedScaling& recipe, Fp8Format format, const float* reduced,
                             const ScalingState& state, Isa isa);
-void update_delayed_scaling_on_device(const DelayedScaling& recipe, Fp8Format format,
-                                      const float* reduced, const ScalingState& state);
 
 }  // namespace resumecheck::kernels

@@ -27,12 +27,6 @@ void dequantise_fp8(const std::uint8_t* codes, std::int64_t count, Fp8Format for
 // The largest magnitude as bits of an fp32: NaNs are skipped, infinity counts, 0 where there is
 // nothing. The maximum over ranks and micro-batches is the integer maximum of these.
 std::uint32_t amax_bits(const float* values, std::int64_t count, Isa isa);
-
-// On a CUDA device, through host buffers: equal bits (see adamw.h).
-void quantise_fp8_on_device(const float* values, std::int64_t count, float scale, Fp8Format format,
-                            std::uint8_t* codes);
-void dequantise_fp8_on_device(const std::uint8_t* codes, std::int64_t count, Fp8Format format,
-                              float* values);
-std::uint32_t amax_bits_on_device(const float* values, std::int64_t count);
+// On a device: device_model_kernels() of model.h.
 
 }  // namespace resumecheck::kernels

@@ -43,9 +43,7 @@ struct DecodePhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const CastTask& task) {
-  return blocks_of(task.count, element_tile);
-}
+inline std::int64_t teams_of(const CastTask& task) { return blocks_of(task.count, element_tile); }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const CastTask& task, std::int64_t index,
@@ -60,9 +58,7 @@ RESUMECHECK_PHASE void run_team(const Team& team, const CastTask& task, std::int
         count, CastPhase<E4m3>{task.values + start, task.scale, task.codes + start});
 }
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const DecodeTask& task) {
-  return blocks_of(task.count, element_tile);
-}
+inline std::int64_t teams_of(const DecodeTask& task) { return blocks_of(task.count, element_tile); }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const DecodeTask& task, std::int64_t index,
@@ -89,9 +85,7 @@ struct PartialAmaxPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const AmaxTask& task) {
-  return amax_tiles(task.count);
-}
+inline std::int64_t teams_of(const AmaxTask& task) { return amax_tiles(task.count); }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const AmaxTask& task, std::int64_t index,
@@ -175,7 +169,7 @@ struct ScalingPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const ScalingTask& task) {
+inline std::int64_t teams_of(const ScalingTask& task) {
   return blocks_of(task.columns, threads_per_block);
 }
 

@@ -8,11 +8,13 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/adamw.h"
 #include "kernels/contracted.h"
 #include "kernels/float_environment.h"
+#include "kernels/model_twin_comparison.h"
 #include "kernels/twin_comparison.h"
 
 namespace resumecheck::kernels {
@@ -171,41 +173,52 @@ void print_table(const Report& report) {
 
 // ---- What is compared --------------------------------------------------------------------------
 
-Subject device_subject(const std::string& name) {
-  Subject subject;
-  subject.name = name;
-  subject.update = update_quantised_on_device;
-  subject.finish = finish_cut_block_on_device;
-  subject.update_plain = update_plain_on_device;
-  subject.quantise = quantise_on_device;
-  subject.dequantise = dequantise_on_device;
-  return subject;
+// Everything of one build.
+struct Build {
+  Subject optimizer;
+  ModelKernels model;
+};
+
+Build host_build(Isa isa) { return {host_subject(isa), host_model_kernels(isa)}; }
+
+Build device_build() {
+  return {{"device", update_quantised_on_device, finish_cut_block_on_device, update_plain_on_device,
+           quantise_on_device, dequantise_on_device},
+          device_model_kernels()};
 }
 
-Subject forbidden_flags_subject() {
-  Subject subject = host_subject(best_isa());
-  subject.name = "forbidden flags";
-  subject.update = update_quantised_fast_math;
-  return subject;
+Build forbidden_flags_build() {
+  Build build = host_build(best_isa());
+  build.optimizer.name = "forbidden flags";
+  build.optimizer.update = update_quantised_fast_math;
+  build.model = model_kernels_fast_math();
+  return build;
 }
 
-std::vector<Subject> subjects_for(const Options& options, Report& report) {
-  std::vector<Subject> subjects;
+std::vector<Build> builds_for(const Options& options, Report& report) {
+  std::vector<Build> builds;
   if (options.on == "device") {
     report.device = describe_device();
     report.has_device = true;
-    subjects.push_back(device_subject("device"));
+    builds.push_back(device_build());
   }
-  if (options.on == "forbidden-flags") subjects.push_back(forbidden_flags_subject());
-  for (const Isa isa : available_isas()) subjects.push_back(host_subject(isa));
-  return subjects;
+  if (options.on == "forbidden-flags") builds.push_back(forbidden_flags_build());
+  for (const Isa isa : available_isas()) builds.push_back(host_build(isa));
+  return builds;
 }
 
-bool compare(const Subject& subject, int repetitions, Report& report) {
+std::vector<Outcome> compare_all(const Build& build, int repetitions) {
+  std::vector<Outcome> outcomes = compare_with_twin(build.optimizer, repetitions);
+  for (Outcome& outcome : compare_model_with_twin(build.model, repetitions))
+    outcomes.push_back(std::move(outcome));
+  return outcomes;
+}
+
+bool compare(const Build& build, int repetitions, Report& report) {
   const auto start = std::chrono::steady_clock::now();
   SubjectResult result;
-  result.name = subject.name;
-  result.outcomes = compare_with_twin(subject, repetitions);
+  result.name = build.optimizer.name;
+  result.outcomes = compare_all(build, repetitions);
   result.seconds = seconds_since(start);
   bool equal = !result.outcomes.empty();
   for (const Outcome& outcome : result.outcomes)
@@ -234,8 +247,8 @@ int run(const Options& options) {
     return finish(report, options, start, exit_no_device);
   }
   bool equal = true;
-  for (const Subject& subject : subjects_for(options, report))
-    equal = compare(subject, options.repetitions, report) && equal;
+  for (const Build& build : builds_for(options, report))
+    equal = compare(build, options.repetitions, report) && equal;
   report.verdict = equal ? "equal" : "different";
   return finish(report, options, start, equal ? exit_equal : exit_different);
 }

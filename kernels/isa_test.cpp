@@ -58,6 +58,21 @@ TEST(ForbiddenFlags, GiveOtherBits) {
       << "-ffast-math changed next to nothing: look at the flags of isa_fast_math.cpp";
 }
 
+std::int64_t mismatches_of(const ModelKernels& kernels) {
+  std::int64_t mismatches = 0;
+  for (const Outcome& outcome : compare_model_with_twin(kernels, 1))
+    mismatches += outcome.mismatches;
+  return mismatches;
+}
+
+TEST(ForbiddenFlags, GiveTheModelOtherBits) {
+  if (!contracted_available()) GTEST_SKIP() << "the processor has no FMA to contract with";
+  EXPECT_GT(mismatches_of(model_kernels_contracted()), 1000)
+      << "-ffp-contract=fast changed next to nothing: look at the flags of isa_contracted.cpp";
+  EXPECT_GT(mismatches_of(model_kernels_fast_math()), 1000)
+      << "-ffast-math changed next to nothing: look at the flags of isa_fast_math.cpp";
+}
+
 TEST(Isas, OnlyThoseOfThisMachineAreHandedOut) {
   EXPECT_EQ(available_isas().front(), Isa::baseline);
   EXPECT_EQ(available_isas().back(), best_isa());

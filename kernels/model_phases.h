@@ -48,7 +48,7 @@ RESUMECHECK_HOST_DEVICE inline std::int64_t sums_of(const ProductTask& task) {
   return task.chunks * task.rows * task.columns;
 }
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const ProductTask& task) {
+inline std::int64_t teams_of(const ProductTask& task) {
   return blocks_of(sums_of(task), threads_per_block);
 }
 
@@ -71,7 +71,7 @@ struct ChunkAdditionPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const ChunkAdditionTask& task) {
+inline std::int64_t teams_of(const ChunkAdditionTask& task) {
   return blocks_of(task.count, element_tile);
 }
 
@@ -97,7 +97,7 @@ struct EpiloguePhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const EpilogueTask& task) {
+inline std::int64_t teams_of(const EpilogueTask& task) {
   return blocks_of(task.rows * task.columns, element_tile);
 }
 
@@ -180,9 +180,7 @@ struct NormalisePhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const LayerNormTask& task) {
-  return task.rows;
-}
+inline std::int64_t teams_of(const LayerNormTask& task) { return task.rows; }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const LayerNormTask& task, std::int64_t row,
@@ -230,9 +228,7 @@ struct LayerNormBackwardPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const LayerNormBackwardTask& task) {
-  return task.rows;
-}
+inline std::int64_t teams_of(const LayerNormBackwardTask& task) { return task.rows; }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const LayerNormBackwardTask& task,
@@ -276,9 +272,7 @@ struct ReluBackwardPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const ReluTask& task) {
-  return blocks_of(task.count, element_tile);
-}
+inline std::int64_t teams_of(const ReluTask& task) { return blocks_of(task.count, element_tile); }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const ReluTask& task, std::int64_t index,
@@ -288,7 +282,7 @@ RESUMECHECK_PHASE void run_team(const Team& team, const ReluTask& task, std::int
                                             ReluPhase{task.a + start, task.r + start});
 }
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const ReluBackwardTask& task) {
+inline std::int64_t teams_of(const ReluBackwardTask& task) {
   return blocks_of(task.count, element_tile);
 }
 
@@ -324,7 +318,7 @@ struct SampleLossPhase {
   }
 };
 
-RESUMECHECK_HOST_DEVICE inline std::int64_t teams_of(const LossTask& task) { return task.rows; }
+inline std::int64_t teams_of(const LossTask& task) { return task.rows; }
 
 template <class Team>
 RESUMECHECK_PHASE void run_team(const Team& team, const LossTask& task, std::int64_t row,

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/adamw.h"
+#include "kernels/model_tasks.h"
 
 namespace resumecheck::kernels {
 namespace {
@@ -12,6 +13,17 @@ namespace {
       "kernels: this build has no CUDA kernels; configure it where nvcc is, with "
       "-DRESUMECHECK_CUDA=ON");
 }
+
+template <class Task>
+void refuse_task(const Task&) {
+  refuse();
+}
+
+constexpr ModelUnit no_unit = {
+    refuse_task<CastTask>,     refuse_task<DecodeTask>,       refuse_task<AmaxTask>,
+    refuse_task<ScalingTask>,  refuse_task<ProductTask>,      refuse_task<ChunkAdditionTask>,
+    refuse_task<EpilogueTask>, refuse_task<LayerNormTask>,    refuse_task<LayerNormBackwardTask>,
+    refuse_task<ReluTask>,     refuse_task<ReluBackwardTask>, refuse_task<LossTask>};
 
 }  // namespace
 
@@ -36,5 +48,7 @@ void quantise_on_device(Storage, const float*, std::int64_t, std::int64_t, const
                         std::uint8_t*, float*) {
   refuse();
 }
+
+ModelKernels device_model_kernels() { return model_kernels_with(no_unit, "device"); }
 
 }  // namespace resumecheck::kernels

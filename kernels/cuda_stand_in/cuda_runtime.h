@@ -1,4 +1,4 @@
-// The few parts of the CUDA runtime that adamw.cu uses, over host memory, so that its index
+// The few parts of the CUDA runtime that the .cu files use, over host memory, so that its index
 // arithmetic, launches, copies and barriers are tested where there is no device. Each thread of a
 // block is a fiber; between two barriers the fibers run one after another in an order drawn anew,
 // so a missing barrier gives other bits. Only tests include this.
