@@ -78,6 +78,36 @@ AdapterDeclaration torchao() {
   return adapter;
 }
 
+AdapterDeclaration transformer_engine() {
+  AdapterDeclaration adapter;
+  adapter.name = "transformer_engine";
+  adapter.package = "transformer-engine";
+  adapter.options = {{"module", {"layernorm_mlp", "linear", "layernorm_linear"}},
+                     {"wrap", {"fsdp2", "none"}},
+                     {"before_load", {"fresh", "init_fp8_metadata", "placeholder", "left_out"}},
+                     {"unsafe_pickle", {"allowed", "refused"}}};
+  adapter.save_formats = {"dcp", "torch_save", "extra_state"};
+  adapter.parts = {"param",
+                   "moment1.values",
+                   "moment2.values",
+                   "step",
+                   "lr",
+                   "loss",
+                   "fp8.scale.forward",
+                   "fp8.scale.backward",
+                   "fp8.amax_history.forward",
+                   "fp8.amax_history.backward",
+                   "fp8.scale_inv.forward",
+                   "fp8.scale_inv.backward",
+                   "fp8.recipe"};
+  adapter.mesh_dims = {"rep", "dp"};
+  adapter.optimizers = {"adamw"};
+  adapter.models = {"layernorm_mlp"};
+  adapter.fp8_recipes = {"delayed", "current", "block", "mxfp8"};
+  adapter.gradients = {"order_free", "model"};
+  return adapter;
+}
+
 AdapterDeclaration plain_python() {
   AdapterDeclaration adapter;
   adapter.name = "plain_python";
@@ -91,8 +121,8 @@ AdapterDeclaration plain_python() {
 }  // namespace
 
 const std::vector<AdapterDeclaration>& adapter_declarations() {
-  static const std::vector<AdapterDeclaration> declarations = {reference(), torchao(),
-                                                               plain_python()};
+  static const std::vector<AdapterDeclaration> declarations = {
+      reference(), torchao(), transformer_engine(), plain_python()};
   return declarations;
 }
 

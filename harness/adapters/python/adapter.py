@@ -62,6 +62,7 @@ class Adapter:
 
     variables: dict[str, str] = {}  # what set_before_import was given
     packages: tuple[str, ...] = ()  # distributions whose versions the results name
+    stand_ins: tuple[str, ...] = ()  # what is not the real thing here; the results name it
 
     def __init__(self, request: PhaseRequest, place: Place) -> None:
         self.request = request

@@ -80,7 +80,7 @@ class RankServer:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "versions": {**self.adapter.versions(), "python": platform.python_version()},
-            "stand_ins": [],
+            "stand_ins": list(self.adapter.stand_ins),
             "threads": thread_count(),
             "can_fork": not obstacle,
             "why_not": obstacle,

@@ -291,7 +291,7 @@ _TOLD_OF_CUDA: dict[str, Callable] = {
     "synchronize": lambda *_: None,
     "current_device": lambda: 0,
     "get_device_properties": lambda *_: _DEVICE,
-    "get_device_capability": lambda *_: CAPABILITY,
+    "get_device_capability": lambda *_: (_DEVICE.major, _DEVICE.minor),
     "is_current_stream_capturing": lambda: False,
     "current_stream": lambda *_: _Stream(),
     "get_rng_state": lambda *_: torch.get_rng_state(),
@@ -326,8 +326,9 @@ def emulation_variables() -> dict[str, str]:
     return {} if compiled_module() else dict(VARIABLES)
 
 
-def engine_is_whole() -> bool:
-    return COMPILED not in sys.modules or not isinstance(sys.modules[COMPILED], CompiledModule)
+def tell_capability(capability: tuple[int, int]) -> None:
+    """Which GPU Transformer Engine is told of; recipes ask for it when they are first used."""
+    _DEVICE.major, _DEVICE.minor = capability
 
 
 def set_update(fused: bool) -> None:
