@@ -14,6 +14,7 @@ import io
 import math
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 
 from harness.adapters.python.inert_pickle import (
@@ -39,6 +40,19 @@ LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
 FLOAT_BYTES = 4
 ARCHIVE_LIMIT = 1 << 26  # bytes, unpacked; a real one has a few thousand
+# What zipfile raises of damaged archives, beside its own.
+ARCHIVE_PROBLEMS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 RECIPES = "transformer_engine.common.recipe"
 DELAYED = "DelayedScaling"
 STATELESS = ("Float8CurrentScaling", "MXFP8BlockScaling", "Float8BlockScaling", "NVFP4BlockScaling")
@@ -99,7 +113,7 @@ def decode(module: str, state: bytes | None) -> ExtraState:
     is_archive = state[:2] == b"PK"
     try:
         content, storages = _archive(state) if is_archive else _single(state)
-    except (PickleProblem, zipfile.BadZipFile, zipfile.LargeZipFile) as problem:
+    except PickleProblem as problem:
         raise _problem(module, "", f"cut off or damaged: {problem}") from problem
     if content is None:
         return ExtraState("none")
@@ -133,13 +147,15 @@ def _single(state: bytes) -> tuple[object, dict[str, bytes]]:
 
 def _archive(state: bytes) -> tuple[object, dict[str, bytes]]:
     """The object of torch.save's zip archive, and its storages by key."""
-    with zipfile.ZipFile(io.BytesIO(state)) as archive:
-        if sum(item.file_size for item in archive.infolist()) > ARCHIVE_LIMIT:
-            raise PickleProblem(f"unpacks to more than {ARCHIVE_LIMIT} bytes")
-        try:
+    try:
+        with zipfile.ZipFile(io.BytesIO(state)) as archive:
+            if sum(item.file_size for item in archive.infolist()) > ARCHIVE_LIMIT:
+                raise PickleProblem(f"unpacks to more than {ARCHIVE_LIMIT} bytes")
             members = {item.filename: archive.read(item) for item in archive.infolist()}
-        except (EOFError, NotImplementedError, RuntimeError, struct.error, OSError) as problem:
-            raise PickleProblem(str(problem)) from problem
+    except PickleProblem:
+        raise
+    except ARCHIVE_PROBLEMS as problem:
+        raise PickleProblem(str(problem)) from problem
     roots = [name.removesuffix("data.pkl") for name in members if name.endswith("/data.pkl")]
     if len(roots) != 1:
         raise PickleProblem("an archive without one data.pkl")
@@ -168,9 +184,7 @@ def _refuse_code(module: str, content: object) -> None:
             )
 
 
-def _fields(
-    module: str, content: object, storages: dict[str, bytes], form: str
-) -> ExtraState:
+def _fields(module: str, content: object, storages: dict[str, bytes], form: str) -> ExtraState:
     if not isinstance(content, dict):
         raise _problem(module, "", f"a {type(content).__name__} and not a dict of fields")
     names = [*TENSORS, "recipe", "extra_fp8_variables"]
@@ -281,7 +295,9 @@ def _storage_key(node: Persistent, storages: dict[str, bytes]) -> str:
     if not isinstance(reference, tuple) or len(reference) < 3 or reference[0] != "storage":
         raise PickleProblem("a reference to no storage")
     if reference[1] != Global("torch", "FloatStorage"):
-        raise PickleProblem(f"a storage of {_shown(str(reference[1]))}, expected torch.FloatStorage")
+        raise PickleProblem(
+            f"a storage of {_shown(str(reference[1]))}, expected torch.FloatStorage"
+        )
     key = str(reference[2])
     if key not in storages:
         raise PickleProblem(f"its storage {_shown(key)} is missing: cut off")
@@ -297,7 +313,9 @@ def _recipe(module: str, node: object) -> dict[str, object]:
     if kind in STATELESS:
         return {"recipe": kind}
     if kind != DELAYED:
-        raise _problem(module, "recipe", f"{_shown(kind)}: no recipe of 1.13 to 2.20 keeps state so")
+        raise _problem(
+            module, "recipe", f"{_shown(kind)}: no recipe of 1.13 to 2.20 keeps state so"
+        )
     settings = node.state
     if not isinstance(settings, dict):
         raise _problem(module, "recipe", "a recipe without settings")

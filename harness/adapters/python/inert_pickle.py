@@ -55,7 +55,7 @@ def read_pickle(stream: io.BytesIO) -> object:
     machine = _Machine()
     start = stream.tell()
     try:
-        for count, (opcode, argument, at) in enumerate(pickletools.genops(stream)):
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if count > NODES_LIMIT:
                 raise PickleProblem(f"more than {NODES_LIMIT} opcodes")
             if opcode.name == "STOP":

@@ -62,9 +62,7 @@ def load_extra_states(run: TransformerEngine, file: Path) -> None:
     for module, layer in run.fp8_modules():
         state = states[module.name]
         fields = extra_state.decode(module.name, content_of(state))
-        extra_state.require(
-            module.name, fields, module.gemms, run.settings.fp8.amax_history_len
-        )
+        extra_state.require(module.name, fields, module.gemms, run.settings.fp8.amax_history_len)
         layer.set_extra_state(state)
 
 

@@ -120,11 +120,7 @@ def generic_gemm(
             "generic_gemm: no stand-in for GELU, overlap, quantised output or alpha"
         )
     left, right = _matrix(b), _matrix(a)
-    if b_is_transposed:
-        product_of = left.t()
-    else:
-        product_of = left
-    result = product_of @ (right.t() if a_is_transposed else right)
+    result = (left.t() if b_is_transposed else left) @ (right.t() if a_is_transposed else right)
     bias_gradient = None
     if bias is not None and bias.numel():
         if is_gradient:
@@ -188,30 +184,33 @@ def dbias_dsrelu(gradient, source, quantizer):
     return bgrad_quantize(_squared_relu_gradient(gradient, source), quantizer)
 
 
-def fused_amax_and_scale_update_after_reduction(
-    reduced, histories, scales, algorithm, dtype, margin
-):
-    """The update of every module in one kernel: a column that has seen nothing does not roll."""
+def fused_amax_and_scale_update_after_reduction(reduced, histories, scales, *settings):
+    """The update of every module in one kernel: a column that has seen nothing does not roll.
+    settings: algorithm, FP8 type, margin; up to 1.13 the inverse scales stand before them."""
+    *inverses, algorithm, dtype, margin = settings
     parts = torch.split(reduced, [scale.numel() for scale in scales])
     largest = LARGEST[int(dtype)] * 2.0 ** (-margin)
     for part, history, scale in zip(parts, histories, scales, strict=True):
         _fused_update(part, history, scale, algorithm, largest)
+    for scale, inverse in zip(scales, inverses[0] if inverses else [], strict=False):
+        inverse.copy_(1.0 / scale)
 
 
 def _fused_update(reduced, history, scale, algorithm: str, largest: float) -> None:
     last = torch.where(reduced != 0, reduced, history[0])
-    seen = last != 0
-    rolled = torch.cat([history[1:], last.unsqueeze(0)])
-    amax = torch.where(seen, torch.fmax(rolled, torch.zeros(())).amax(0), torch.zeros(()))
-    if algorithm == "most_recent":
-        amax = last
-    rolled[:-1] = torch.cat([torch.zeros_like(last).unsqueeze(0), rolled[1:-1]])[: len(rolled) - 1]
-    if len(rolled) == 1:
-        rolled[0] = 0
+    seen, nothing = last != 0, torch.zeros_like(last)
+    rows = torch.cat([history[1:], last.unsqueeze(0)])
+    amax = last if algorithm == "most_recent" else torch.where(seen, _largest(rows), nothing)
+    rolled = torch.cat([nothing.unsqueeze(0), rows[1:]])
     history.copy_(torch.where(seen, rolled, history))
     found = torch.full_like(amax, largest) / amax
     found = torch.where(torch.isfinite(amax) & (amax > 0), found, scale)
     scale.copy_(torch.where(torch.isinf(found), torch.finfo(torch.float32).max, found))
+
+
+def _largest(rows):
+    """Of each column, NaNs left out."""
+    return torch.where(torch.isnan(rows), 0.0, rows).amax(0)
 
 
 def _squared_relu_gradient(gradient, source):

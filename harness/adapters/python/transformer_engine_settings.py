@@ -51,7 +51,7 @@ def why_not(request: PhaseRequest) -> str | None:
     """Why no release can run the request; None where only the installed one decides."""
     settings = request.settings
     if settings.model.kind != "layernorm_mlp":
-        return "the transformer_engine adapter needs [model] kind = \"layernorm_mlp\""
+        return 'the transformer_engine adapter needs [model] kind = "layernorm_mlp"'
     if settings.optimizer.name != "adamw" or settings.optimizer.stochastic_rounding:
         return "the transformer_engine adapter trains with torch's AdamW: optimizer adamw"
     if settings.master_dtype:
@@ -75,7 +75,10 @@ def _why_no_steps(request: PhaseRequest) -> str | None:
             return f"FP8 GEMMs need multiples of {WHOLE_BLOCK}: {name} is {size}"
     for batch in batches(request, 0):
         if len(batch) % WHOLE_ROWS:
-            return f"FP8 GEMMs need multiples of {WHOLE_ROWS} samples at once, and there are {len(batch)}"
+            return (
+                f"FP8 GEMMs need multiples of {WHOLE_ROWS} samples at once, "
+                f"and there are {len(batch)}"
+            )
     return None
 
 
