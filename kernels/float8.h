@@ -62,13 +62,17 @@ template <class Format>
 RESUMECHECK_HOST_DEVICE static inline float float8_value(std::uint8_t code) {
   const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80U) << 24;
   const std::uint32_t magnitude = code & 0x7fU;
-  // As an fp32 of the same fields it is smaller by a power of two, denormals too.
-  const float scaled = float_of(magnitude << (23 - Format::mantissa_bits));
-  const float grown = scaled * float_of(static_cast<std::uint32_t>(127 + 127 - Format::bias) << 23);
+  const float normal = float_of((magnitude << (23 - Format::mantissa_bits)) +
+                                (static_cast<std::uint32_t>(127 - Format::bias) << 23));
+  // By multiplication of what is normal in fp32: denormal operands are slow.
+  const float smallest =
+      float_of(static_cast<std::uint32_t>(127 + 1 - Format::bias - Format::mantissa_bits) << 23);
+  const float denormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * smallest;
+  const float finite = magnitude < (1U << Format::mantissa_bits) ? denormal : normal;
   const std::uint32_t special = Format::has_infinity && magnitude == Format::first_special
                                     ? (0x7f800000U | sign)
                                     : 0x7fc00000U;
-  return float_of(magnitude < Format::first_special ? (bits_of(grown) | sign) : special);
+  return float_of(magnitude < Format::first_special ? (bits_of(finite) | sign) : special);
 }
 
 }  // namespace resumecheck::kernels
