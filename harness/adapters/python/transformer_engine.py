@@ -86,7 +86,9 @@ class TransformerEngine(Adapter):
     stand_ins = tuple(STAND_INS)
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    loss: float | None = None  # of the last step, where it is the model's
+    loss = (
+        0.0  # of this rank's samples at the last step behind the save: a resumed run has no other
+    )
 
     @classmethod
     def supports(cls, request: PhaseRequest) -> str | None:
@@ -147,7 +149,7 @@ class TransformerEngine(Adapter):
                 values[f"fp8.recipe/{module.name}"] = words
         groups = self.optimizer.param_groups
         values |= {f"lr/{i}": float(group["lr"]) for i, group in enumerate(groups)}
-        if self.loss is not None:
+        if self.settings.gradients == "model":
             values[f"loss/rank{self.place.rank}"] = self.loss
         return pieces, values
 
@@ -267,7 +269,7 @@ class TransformerEngine(Adapter):
             total += float(loss.detach())
         if wrap_of(self.request) == "none":
             self._add_gradients()
-        if number > settings.save_after:  # before, a resumed run has none
+        if number > settings.save_after:
             self.loss = total
 
     def _add_gradients(self) -> None:
