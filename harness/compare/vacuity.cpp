@@ -127,7 +127,8 @@ std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
                                             const LogicalState& state) {
   for (const auto& [name, shape] : evidence.parameters) {
     for (const std::string& selector : evidence.parts) {
-      if (selector.find('.') != std::string::npos) continue;  // .codes: not of every parameter
+      // .codes: not of every parameter; fp8: of modules
+      if (selector.find('.') != std::string::npos || selector == "fp8") continue;
       bool anywhere = false, here = false;
       for (const auto& [key, tensor] : state.tensors) {
         if (!selects(selector, key.part)) continue;
