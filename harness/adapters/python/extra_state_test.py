@@ -160,6 +160,15 @@ def test_code_inside_of_a_tensors_own_pickle_is_never_run(tmp_path):
     assert not file.exists()
 
 
+@pytest.mark.parametrize("count", [5, 7])
+def test_a_storage_of_another_length_names_the_field(count):
+    whole = state_of("2.3.0", "mlp")
+    length, first = struct.pack("<q", 6), struct.pack("<f", 1.0)  # of scale_fwd
+    assert whole.count(length + first) == 1
+    with pytest.raises(ExtraStateProblem, match=f"field scale_fwd: a storage of {count} elements"):
+        decode("layers.0", whole.replace(length + first, struct.pack("<q", count) + first))
+
+
 def _without_frames(state: bytes) -> bytes:
     """A frame's length is of the bytes as they were."""
     return state[:2] + state[11:] if state[2:3] == b"\x95" else state
