@@ -12,6 +12,6 @@ using Names = std::vector<std::string>;
 
 bool contains(const Names& names, std::string_view name);
 void add_unique(Names& names, const std::string& name);  // at the end, unless it is there
-std::string joined(const Names& names);  // "dp, rep"
+std::string joined(const Names& names);                  // "dp, rep"
 
 }  // namespace resumecheck
