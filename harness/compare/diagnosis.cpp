@@ -5,60 +5,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <functional>
 #include <set>
 
 #include "harness/compare/element.h"
+#include "harness/compare/fp8_hypotheses.h"
+#include "harness/compare/suspect.h"
 #include "kernels/adamw.h"
 
 namespace resumecheck {
 namespace {
 
 using Kind = Difference::Kind;
-
-// One tensor (or value) that differs. differing: flat indices, ascending; where the dtypes differ,
-// every element. Of a moment whose storage width differs, want and got are its codes and its values
-// (or the reverse), and every element differs.
-struct Suspect {
-  TensorKey key;
-  bool is_width = false;
-  const LogicalTensor* want = nullptr;
-  const LogicalTensor* got = nullptr;
-  std::vector<std::int64_t> differing;
-  const Value* got_value = nullptr;  // of a value, and then no tensors
-
-  bool is_value() const { return got_value != nullptr; }
-  bool same_dtype() const { return !is_value() && want->dtype == got->dtype; }
-  std::int64_t count() const {
-    return is_value() ? 1 : static_cast<std::int64_t>(differing.size());
-  }
-  std::uint64_t want_bits(std::int64_t i) const {
-    return load_bits(want->bytes.data() + i * size_of(want->dtype), want->dtype);
-  }
-  std::uint64_t got_bits(std::int64_t i) const {
-    return load_bits(got->bytes.data() + i * size_of(got->dtype), got->dtype);
-  }
-};
-
-struct Explained {
-  std::int64_t elements = 0;
-  std::string detail;
-};
-
-// Nothing: the hypothesis says nothing about this suspect.
-using Trial = std::function<std::optional<Explained>(const Suspect&, const Evidence&)>;
-
-struct Hypothesis {
-  const char* name;
-  Trial trial;
-  bool of_width = false;  // tried on moments whose storage width differs, and on nothing else
-};
-
-template <typename Predict>  // flat index -> bits in got's dtype
-std::int64_t count_predicted(const Suspect& suspect, const Predict& predict) {
-  return std::count_if(suspect.differing.begin(), suspect.differing.end(),
-                       [&](std::int64_t i) { return predict(i) == suspect.got_bits(i); });
-}
 
 // Elements at which got has the bits of `other`, a tensor of the same description.
 std::optional<Explained> count_equal(const Suspect& suspect, const LogicalTensor& other) {
@@ -69,11 +26,6 @@ std::optional<Explained> count_equal(const Suspect& suspect, const LogicalTensor
                                                       other.dtype);
                                    }),
                    ""};
-}
-
-const LogicalTensor* find(const LogicalState& state, const TensorKey& key) {
-  const auto found = state.tensors.find(key);
-  return found == state.tensors.end() ? nullptr : &found->second;
 }
 
 std::optional<Explained> as_in(const Suspect& suspect, const LogicalState& state) {
@@ -136,6 +88,7 @@ std::optional<Explained> one_step_ahead(const Suspect& suspect, const Evidence& 
 
 // Optimizer state starts at zero; parameters and the rest start as the saving run did.
 std::optional<Explained> fresh_start(const Suspect& suspect, const Evidence& evidence) {
+  if (selects("fp8", suspect.key.part)) return std::nullopt;  // has hypotheses of its own
   std::optional<Explained> explained;
   if (evidence.fresh != nullptr) explained = as_in(suspect, *evidence.fresh);
   const bool starts_at_zero = suspect.key.part.starts_with("moment") || suspect.key.part == "step";
@@ -251,30 +204,6 @@ std::optional<PartOfMoment> part_of_moment(const Suspect& suspect) {
 const LogicalTensor* sibling(const Suspect& suspect, const LogicalState& state,
                              const std::string& moment, const char* kind) {
   return find(state, {suspect.key.name, moment + "." + kind});
-}
-
-// A mistake that moves whole tensors about explains all of one or nothing of it: a single code that
-// happens to be its neighbour's is no evidence.
-template <typename Predict>  // flat index -> bits
-std::optional<Explained> if_whole(const Suspect& suspect, const Predict& predict,
-                                  const char* detail = "") {
-  const std::int64_t count = element_count(suspect.want->shape);
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (predict(i) != suspect.got_bits(i)) return Explained{0, ""};
-  }
-  return Explained{suspect.count(), detail};
-}
-
-// Every element is that of `distance` further on or back, and the ends meet.
-std::optional<Explained> moved_by(const Suspect& suspect, std::int64_t distance) {
-  const std::int64_t count = element_count(suspect.want->shape);
-  if (distance <= 0 || distance >= count) return std::nullopt;
-  const auto further = [&](std::int64_t i) { return suspect.want_bits((i + distance) % count); };
-  const auto back = [&](std::int64_t i) {
-    return suspect.want_bits((i + count - distance) % count);
-  };
-  const auto explained = if_whole(suspect, further, "each is the next one's");
-  return explained->elements > 0 ? explained : if_whole(suspect, back, "each is the one's before");
 }
 
 std::optional<Explained> codes_one_block_off(const Suspect& suspect, const Evidence&) {
@@ -499,7 +428,8 @@ std::optional<Explained> scaled_by_ranks(const Suspect& suspect, const Evidence&
 
 // Of several that explain equally much, the most specific comes first.
 std::vector<Hypothesis> hypotheses() {
-  return {
+  std::vector<Hypothesis> all = fp8_hypotheses();
+  const std::vector<Hypothesis> others = {
       {"cast to the parameters' dtype", cast_to_param_dtype},
       {"step restarted", step_restarted},
       {"master re-derived from the parameter", master_rederived},
@@ -514,9 +444,11 @@ std::vector<Hypothesis> hypotheses() {
       {"one step ahead", one_step_ahead},
       {"fresh start", fresh_start},
       {"requantised", requantised},
-      {"storage width flipped", storage_width_flipped, true},
+      {"storage width flipped", storage_width_flipped, Suspect::Of::width},
       {"scaled by the number of ranks", scaled_by_ranks},
   };
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 std::vector<std::int64_t> differing_elements(const LogicalTensor& want, const LogicalTensor& got) {
@@ -535,7 +467,7 @@ std::vector<std::int64_t> differing_elements(const LogicalTensor& want, const Lo
 std::optional<Suspect> suspect_of_width(const Difference& difference, const Evidence& evidence) {
   Suspect suspect;
   suspect.key = difference.key;
-  suspect.is_width = true;
+  suspect.of = Suspect::Of::width;
   const auto stored = [&](const LogicalState& state) {
     const LogicalTensor* codes = sibling(suspect, state, difference.key.part, "codes");
     return codes != nullptr ? codes : sibling(suspect, state, difference.key.part, "values");
@@ -550,6 +482,16 @@ std::optional<Suspect> suspect_of_width(const Difference& difference, const Evid
   return suspect;
 }
 
+std::optional<Suspect> suspect_of_missing(const Difference& difference, const Evidence& evidence) {
+  if (!selects("fp8", difference.key.part)) return std::nullopt;
+  Suspect suspect;
+  suspect.key = difference.key;
+  suspect.of = Suspect::Of::missing;
+  suspect.want = find(evidence.want->state, difference.key);
+  suspect.differing.resize(static_cast<std::size_t>(element_count(suspect.want->shape)));
+  return suspect;
+}
+
 std::optional<Suspect> suspect_of(const Difference& difference, const Evidence& evidence) {
   Suspect suspect;
   suspect.key = difference.key;
@@ -560,6 +502,7 @@ std::optional<Suspect> suspect_of(const Difference& difference, const Evidence& 
     return suspect;
   }
   if (difference.kind == Kind::storage_width) return suspect_of_width(difference, evidence);
+  if (difference.kind == Kind::missing) return suspect_of_missing(difference, evidence);
   if (difference.kind != Kind::bytes && difference.kind != Kind::dtype) return std::nullopt;
   suspect.want = find(evidence.want->state, difference.key);
   suspect.got = find(evidence.got->state, difference.key);
@@ -580,12 +523,12 @@ Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence) {
     }
   }
   Diagnosis diagnosis;
-  for (const auto& [name, trial, of_width] : hypotheses()) {
+  for (const auto& [name, trial, of] : hypotheses()) {
     Fit fit{name, 0, total, ""};
     bool tried = false;
     bool explains_one = false;
     for (const Suspect& suspect : suspects) {
-      if (suspect.is_width != of_width) continue;
+      if (suspect.of != of) continue;
       const std::optional<Explained> explained = trial(suspect, evidence);
       if (!explained) continue;
       tried = true;

@@ -28,7 +28,9 @@ struct Fit {
                      // "requantised", "scaled by the number of ranks", "step restarted", "codebook
                      // dropped", "codes one block off", "nibbles swapped", "scale of a neighbouring
                      // block", "storage width flipped", "one step ahead", "master re-derived from
-                     // the parameter"
+                     // the parameter", "extra state empty", "extra state dropped", "amax history
+                     // reset", "amax history one row off", "scale_inv stale", "forward and backward
+                     // swapped", "rank 0's extra state", "amax not reduced"
   std::int64_t fits = 0;  // differing elements it explains
   std::int64_t of = 0;    // differing elements of all tensors; a differing value counts as one
   std::string detail;     // e.g. "rank 1 holds the shard of rank 2"
@@ -40,5 +42,10 @@ struct Diagnosis {
 };
 
 Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence);
+
+// Ranks that should agree about a tensor of FP8 state (`key`) and do not: "amax not reduced" where
+// the maximum of what they hold is what the continuation holds.
+Diagnosis diagnose_disagreement(const TensorKey& key, const std::vector<RankState>& ranks,
+                                const LogicalState& want);
 
 }  // namespace resumecheck

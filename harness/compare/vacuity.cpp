@@ -151,9 +151,83 @@ std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
   return std::nullopt;
 }
 
+bool all_one(const LogicalTensor& tensor) {
+  if (!is_float(tensor.dtype)) return false;
+  const std::size_t size = size_of(tensor.dtype);
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += size) {
+    if (value_of(load_bits(tensor.bytes.data() + at, tensor.dtype), tensor.dtype) != 1)
+      return false;
+  }
+  return true;
+}
+
+// The history of one row is zero after every step: the scale alone tells what was seen.
+bool tells_nothing(const TensorKey& key, const LogicalTensor& tensor) {
+  if (selects("fp8.amax_history", key.part)) return all_zero_values(tensor);
+  return (selects("fp8.scale", key.part) || selects("fp8.scale_inv", key.part)) && all_one(tensor);
+}
+
+std::optional<std::string> fp8_that_proves_nothing(const LogicalState& state,
+                                                   const std::vector<std::string>& parts) {
+  bool any = false, one_row = false;
+  for (const auto& [key, tensor] : state.tensors) {
+    if (!selects("fp8", key.part) || !selects(parts, key.part)) continue;
+    if (selects("fp8.amax_history", key.part) && !tensor.shape.empty() && tensor.shape[0] == 1) {
+      one_row = true;
+      continue;
+    }
+    any = true;
+    if (!tells_nothing(key, tensor)) continue;
+    return fmt::format(
+        "{} is at the save as in a module that has seen nothing: let it see values before "
+        "save_after, in both directions",
+        to_text(key));
+  }
+  if (any || !one_row) return std::nullopt;
+  return "an amax history of one row is zero after every step: compare fp8.scale too";
+}
+
+// "layers.0.fc1.weight" -> "layers.0"; nothing for a parameter of no layer.
+std::string layer_of(const std::string& parameter) {
+  const std::string start = "layers.";
+  if (!parameter.starts_with(start)) return {};
+  const std::size_t end = parameter.find('.', start.size());
+  return end == std::string::npos ? std::string() : parameter.substr(0, end);
+}
+
+// The FP8 state is told by modules: the layer itself, one inside it, or a rank's own.
+std::optional<std::string> layer_without_fp8(
+    const LogicalState& state, const std::vector<std::string>& parts,
+    const std::vector<std::pair<std::string, Shape>>& parameters) {
+  for (const std::string& selector : parts) {
+    if (!selects("fp8", selector)) continue;
+    for (const auto& [parameter, shape] : parameters) {
+      const std::string layer = layer_of(parameter);
+      const auto is_layers = [&](std::string_view name) {
+        return name.starts_with(layer) && (name.size() == layer.size() ||
+                                           name[layer.size()] == '.' || name[layer.size()] == '@');
+      };
+      bool told = layer.empty();
+      for (const auto& [key, tensor] : state.tensors) {
+        told = told || (selects(selector, key.part) && is_layers(key.name));
+      }
+      for (const auto& [name, value] : state.values) {
+        const std::string part = value_part(name);
+        told = told || (selects(selector, part) && name.size() > part.size() &&
+                        is_layers(std::string_view(name).substr(part.size() + 1)));
+      }
+      if (told) continue;
+      return fmt::format("no state has a part '{}' of {}: the adapter's state must give it",
+                         selector, layer);
+    }
+  }
+  return std::nullopt;
+}
+
 bool changes_with_steps(const std::string& selector) {
   const std::string family = selector.substr(0, selector.find('.'));
   static const std::set<std::string> kFamilies = {"param", "master", "moment1", "moment2", "step"};
+  if (selector == "fp8") return true;
   return kFamilies.contains(family) && !selector.ends_with(".codebook");
 }
 
@@ -227,6 +301,10 @@ std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
   if (at_save != nullptr && every_moment_is_zero(at_save->state)) {
     return "every moment is zero at the save, so losing them changes nothing: let gradients be "
            "other than zero before save_after";
+  }
+  if (at_save != nullptr) {
+    if (const auto reason = fp8_that_proves_nothing(at_save->state, parts)) return reason;
+    if (const auto reason = layer_without_fp8(at_save->state, parts, parameters)) return reason;
   }
   if (same(fresh, at_save, parts)) {
     return "the saved state equals a fresh start, so a resume that loads nothing would pass: save "

@@ -241,5 +241,59 @@ TEST_F(Vacuity, AMoveOfWhatIsNotSelectedDoesNotCount) {
   expect_vacuous("holds the box it held before");
 }
 
+// The same run with the FP8 state of one layer.
+class Fp8Vacuity : public Vacuity {
+ protected:
+  Fp8Vacuity() {
+    evidence_.parts = {"fp8"};
+    evidence_.mesh_changed = false;
+    evidence_.parameters = {{"layers.0.fc1.weight", {4}}};
+    float amount = 0;
+    for (AssembledState* state : all()) {
+      auto& tensors = state->state.tensors;
+      tensors.clear();
+      tensors[{"layers.0", "fp8.amax_history.forward"}] =
+          tensor_of(Dtype::f32, {2, 2}, std::vector<float>{0, 0, amount, 0});
+      tensors[{"layers.0", "fp8.scale.forward"}] = floats({1 + amount, 1});
+      state->state.values["fp8.recipe/layers.0"] = std::string("recipe=delayed");
+      amount += state == &at_save_ || state == &at_end_ ? 0.F : 1.F;
+    }
+  }
+  std::vector<AssembledState*> all() {
+    return {&fresh_, &at_save_, &after_load_, &at_end_, &resumed_end_};
+  }
+  void set(const char* part, const LogicalTensor& tensor) {
+    for (AssembledState* state : all()) state->state.tensors[{"layers.0", part}] = tensor;
+  }
+};
+
+TEST_F(Fp8Vacuity, AStateThatSawValuesProvesSomething) {
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+}
+
+TEST_F(Fp8Vacuity, AHistoryOfZerosProvesNothing) {
+  set("fp8.amax_history.forward", tensor_of(Dtype::f32, {2, 2}, std::vector<float>(4)));
+  expect_vacuous("fp8.amax_history.forward of layers.0 is at the save as in a module");
+}
+
+TEST_F(Fp8Vacuity, AScaleOfOnesProvesNothing) {
+  set("fp8.scale.forward", floats({1, 1}));
+  expect_vacuous("fp8.scale.forward of layers.0 is at the save as in a module");
+}
+
+TEST_F(Fp8Vacuity, AHistoryOfOneRowIsToldByTheScale) {
+  set("fp8.amax_history.forward", tensor_of(Dtype::f32, {1, 2}, std::vector<float>(2)));
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+  evidence_.parts = {"fp8.amax_history"};
+  expect_vacuous("compare fp8.scale too");
+}
+
+TEST_F(Fp8Vacuity, ALayerThatIsLeftOutIsNamed) {
+  evidence_.parameters.push_back({"layers.1.fc1.weight", {4}});
+  expect_vacuous("no state has a part 'fp8' of layers.1");
+  evidence_.parameters.back().first = "head";
+  EXPECT_EQ(why_vacuous(evidence_), std::nullopt);
+}
+
 }  // namespace
 }  // namespace resumecheck

@@ -149,6 +149,16 @@ void add_what_is_not_usual(const Settings& settings, json& decides) {
   if (!optimizer.profile_after_save.empty() && optimizer.profile_after_save != optimizer.profile) {
     decides["profile_after_save"] = optimizer.profile_after_save;
   }
+  if (!settings.model.kind.empty()) decides["model"] = settings.model.kind;
+  if (const Settings::Fp8& fp8 = settings.fp8; !fp8.recipe.empty()) {
+    decides["fp8"] = {{"recipe", fp8.recipe},
+                      {"amax_history_len", fp8.amax_history_len},
+                      {"amax_compute_algo", fp8.amax_compute_algo},
+                      {"margin", fp8.margin},
+                      {"format", fp8.format},
+                      {"update", fp8.update},
+                      {"reduce_amax", fp8.reduce_amax}};
+  }
   if (!optimizer.stochastic_rounding) return;
   decides["stochastic_rounding"] = true;
   if (optimizer.profile == "canonical") return;

@@ -153,6 +153,7 @@ class Judgement {
   std::optional<std::string> misfit(const Assembly& assembly) const;
   bool differs(std::int64_t step, const std::string& failed_at, const char* oracle);
   void explain(const Comparison& comparison, std::int64_t step, bool at_load);
+  void explain_disagreement(std::int64_t step);
   std::int64_t last_resumed_step() const;
 
   const Case& case_;
@@ -325,10 +326,28 @@ void Judgement::explain(const Comparison& comparison, std::int64_t step, bool at
   write_logical_state(result_.got_file, got.state);
 }
 
+// The first selected problem is the one that was told.
+void Judgement::explain_disagreement(std::int64_t step) {
+  for (const AssemblyProblem& problem : resumed(step).problems) {
+    if (problem.key.part.empty() || !selects(case_.scenario->parts, problem.key.part)) continue;
+    if (problem.kind != AssemblyProblem::Kind::replicas_disagree) return;
+    const fs::path folder = step_folder(phases_.resume_request.states, step);
+    std::vector<RankState> ranks;
+    for (int rank = 0; rank < phases_.resume_request.mesh.world(); ++rank) {
+      ranks.push_back(read_rank_state(folder / state_file_name(rank)));
+    }
+    result_.diagnosis = diagnose_disagreement(problem.key, ranks, saved(step).assembled.state);
+    return;
+  }
+}
+
 bool Judgement::differs(std::int64_t step, const std::string& failed_at, const char* oracle) {
   result_.oracles[oracle] = kFail;
   if (broken(saved(step), fmt::format("save_run step {}", step))) return true;
-  if (broken(resumed(step), failed_at)) return true;
+  if (broken(resumed(step), failed_at)) {
+    explain_disagreement(step);
+    return true;
+  }
   if (const auto what = misfit(saved(step))) {
     fail(fmt::format("save_run step {}", step), *what);
     return true;

@@ -60,7 +60,15 @@ AdapterDeclaration reference() {
                      "moments_requantised_on_load",
                      "small_tensor_width_flips",
                      "alias_source",
-                     "master_rederived_from_bf16"};
+                     "master_rederived_from_bf16",
+                     "extra_state_empty_before_first_forward",
+                     "extra_state_dropped",
+                     "amax_history_reset",
+                     "amax_history_shifted_by_one",
+                     "scale_inv_stale",
+                     "forward_and_backward_swapped",
+                     "rank0_extra_state_everywhere",
+                     "amax_not_reduced"};
   return adapter;
 }
 

@@ -192,7 +192,7 @@ void put(TomlNode& root, const Axis& axis, const TomlNode& value) {
 }
 
 bool decides_bits(const std::string& path) {
-  return path != "run.save_format" && path.rfind(of_adapters, 0) != 0;
+  return path != "run.save_format" && path != "run.accumulate" && path.rfind(of_adapters, 0) != 0;
 }
 
 }  // namespace

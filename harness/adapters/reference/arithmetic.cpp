@@ -12,7 +12,7 @@ namespace {
 
 class HostArithmetic final : public Arithmetic {
  public:
-  explicit HostArithmetic(kernels::Isa isa) : isa_(isa) {}
+  explicit HostArithmetic(kernels::Isa isa) : isa_(isa), model_(kernels::host_model_kernels(isa)) {}
   std::string name() const override { return kernels::name_of(isa_); }
   std::vector<kernels::CutBlock> update(const kernels::QuantisedRun& run,
                                         const OptimizerStep& step) const override {
@@ -26,9 +26,11 @@ class HostArithmetic final : public Arithmetic {
     kernels::update_plain(run, step_scalars(step.settings, step.number), step.settings.profile,
                           isa_);
   }
+  const kernels::ModelKernels* model() const override { return &model_; }
 
  private:
   kernels::Isa isa_;
+  kernels::ModelKernels model_;
 };
 
 std::vector<float> widened(const void* values, std::int64_t count, kernels::ParamType type) {

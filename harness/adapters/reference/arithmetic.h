@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/adamw.h"
+#include "kernels/model.h"
 
 namespace resumecheck {
 
@@ -25,6 +26,10 @@ class Arithmetic {
                                                 const OptimizerStep& step) const = 0;
   virtual void finish(const kernels::QuantisedRun& run, const kernels::CutBlock& cut) const = 0;
   virtual void update(const kernels::PlainRun& run, const OptimizerStep& step) const = 0;
+
+  // The pieces of a model's step and the update of FP8 scales. Nothing: the slow twin, which
+  // computes whole steps.
+  virtual const kernels::ModelKernels* model() const { return nullptr; }
 };
 
 std::shared_ptr<const Arithmetic> host_arithmetic(kernels::Isa isa);

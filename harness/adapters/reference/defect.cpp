@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/adapters/reference/fp8_damage.h"
 #include "harness/state/error.h"
 #include "kernels/adamw.h"
 #include "kernels/float_bits.h"
@@ -19,7 +20,7 @@ bool starts_with(const std::string& text, std::string_view start) {
 }
 
 bool is_scale(const std::string& part) {
-  return part == "moment1.scale" || part == "moment2.scale";
+  return part == "moment1.scale" || part == "moment2.scale" || selects("fp8.scale", part);
 }
 
 bool is_moment(const std::string& part) {
@@ -180,7 +181,7 @@ const std::vector<DefectDescription>& defect_descriptions() {
        "after the load, scales and unquantised moments have the parameters' dtype and keep it",
        "cast to the parameters' dtype"},
       {Defect::scale_through_bf16, "scale_through_bf16",
-       "the load rounds every scale through bf16; it is fp32 again afterwards",
+       "the load rounds every scale through bf16, FP8 scales too; it is fp32 again afterwards",
        "rounded through bf16"},
       {Defect::swap_two_shards, "swap_two_shards",
        "the load exchanges two shards of one tensor's first moment", "another rank's shard"},
@@ -212,6 +213,25 @@ const std::vector<DefectDescription>& defect_descriptions() {
       {Defect::master_rederived_from_bf16, "master_rederived_from_bf16",
        "the load makes the master weights from the rounded parameters",
        "master re-derived from the parameter"},
+      {Defect::extra_state_empty_before_first_forward, "extra_state_empty_before_first_forward",
+       "FP8 modules have no state before their first step, so the load finds nowhere to put it",
+       "extra state empty"},
+      {Defect::extra_state_dropped, "extra_state_dropped",
+       "the load leaves FP8 scales and amax histories as fresh modules have them",
+       "extra state dropped"},
+      {Defect::amax_history_reset, "amax_history_reset",
+       "the load leaves the amax histories zero; the scales are right", "amax history reset"},
+      {Defect::amax_history_shifted_by_one, "amax_history_shifted_by_one",
+       "the load moves the rows of the amax histories up by one", "amax history one row off"},
+      {Defect::scale_inv_stale, "scale_inv_stale",
+       "the inverses of the FP8 scales are saved as they were one step before", "scale_inv stale"},
+      {Defect::forward_and_backward_swapped, "forward_and_backward_swapped",
+       "the load exchanges forward's and backward's FP8 state, in the columns that both have",
+       "forward and backward swapped"},
+      {Defect::rank0_extra_state_everywhere, "rank0_extra_state_everywhere",
+       "every rank loads the FP8 state that rank 0 kept for itself", "rank 0's extra state"},
+      {Defect::amax_not_reduced, "amax_not_reduced",
+       "from the load on, every rank updates its FP8 scales by its own amaxes", "amax not reduced"},
   };
   return all;
 }
@@ -246,6 +266,7 @@ void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto
     }
   }
   if (defects.has(Defect::swap_two_shards)) swap_two_shards(checkpoint, onto);
+  damage_fp8(checkpoint.state, defects);
   std::set<std::string> names;
   for (const auto& entry : checkpoint.state.tensors) names.insert(entry.first.name);
   for (const std::string& name : names) damage_parameter(checkpoint.state, name, defects);

@@ -20,6 +20,10 @@ class DeviceArithmetic final : public Arithmetic {
     kernels::update_plain_on_device(run, step_scalars(step.settings, step.number),
                                     step.settings.profile);
   }
+  const kernels::ModelKernels* model() const override { return &model_; }
+
+ private:
+  kernels::ModelKernels model_ = kernels::device_model_kernels();
 };
 
 }  // namespace

@@ -125,12 +125,7 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
       storage && whole_ >= settings.optimizer.min_quantised_elements && whole_ % block_ == 0;
   if (profile_of(settings.optimizer.profile) != kernels::Profile::canonical) moment_type_ = type_;
 
-  std::vector<float> weights(static_cast<std::size_t>(count_));
-  for (std::int64_t i = 0; i < count_; ++i) {
-    weights[static_cast<std::size_t>(i)] =
-        kernels::grid_value(init_seed, kernels::Stream::init, ordinal_, 0,
-                            static_cast<std::uint64_t>(first_ + i), kWeightExponent);
-  }
+  const std::vector<float> weights = initial_weights(!settings.model.kind.empty(), init_seed);
   param_ = typed(weights);
   if (has_master_) master_ = weights;
 
@@ -170,14 +165,51 @@ Box ParameterShard::scale_box() const {
   return Box({first_ / block_}, {last - first_ / block_ + 1});
 }
 
-Bytes ParameterShard::gradients(std::uint64_t seed, std::int64_t run_step) const {
+// In a model that computes, biases begin at 0 and the weights of a norm at 1.
+std::vector<float> ParameterShard::initial_weights(bool computes, std::uint64_t init_seed) const {
+  std::vector<float> weights(static_cast<std::size_t>(count_));
+  if (computes && name_.ends_with(".bias")) return weights;
+  for (std::int64_t i = 0; i < count_; ++i) {
+    weights[static_cast<std::size_t>(i)] =
+        computes && name_.ends_with(".norm.weight")
+            ? 1.0F
+            : kernels::grid_value(init_seed, kernels::Stream::init, ordinal_, 0,
+                                  static_cast<std::uint64_t>(first_ + i), kWeightExponent);
+  }
+  return weights;
+}
+
+std::vector<float> ParameterShard::of_whole(const std::vector<float>& whole) const {
+  return {whole.begin() + first_, whole.begin() + first_ + count_};
+}
+
+std::vector<float> ParameterShard::forward_values() const {
+  std::vector<float> values(static_cast<std::size_t>(count_));
+  if (has_master_) {
+    std::transform(master_.begin(), master_.end(), values.begin(), [](float master) {
+      return kernels::widen_bf16(kernels::round_to_bf16(master));
+    });
+    return values;
+  }
+  if (type_ == kernels::ParamType::fp32) {
+    if (count_ > 0) std::memcpy(values.data(), param_.data(), param_.size());
+    return values;
+  }
+  std::vector<std::uint16_t> halves(values.size());
+  if (count_ > 0) std::memcpy(halves.data(), param_.data(), param_.size());
+  std::transform(halves.begin(), halves.end(), values.begin(), kernels::widen_bf16);
+  return values;
+}
+
+std::vector<float> ParameterShard::injected_gradient(std::uint64_t seed,
+                                                     std::int64_t run_step) const {
   std::vector<float> values(static_cast<std::size_t>(count_));
   for (std::int64_t i = 0; i < count_; ++i) {
     values[static_cast<std::size_t>(i)] = kernels::grid_value(
         seed, kernels::Stream::gradients, ordinal_, static_cast<std::uint32_t>(run_step),
         static_cast<std::uint64_t>(first_ + i), kGradientExponent);
   }
-  return typed(values);
+  return values;
 }
 
 std::vector<std::uint16_t> ParameterShard::rounding_by_element(std::uint64_t seed,
@@ -229,12 +261,12 @@ kernels::PlainRun ParameterShard::plain_run() {
   return run;
 }
 
-std::vector<kernels::CutBlock> ParameterShard::step(std::uint64_t seed, std::int64_t run_step,
+std::vector<kernels::CutBlock> ParameterShard::step(const std::vector<float>& gradient,
                                                     const kernels::AdamWSettings& optimizer,
                                                     std::vector<std::uint16_t> rounding,
                                                     const Arithmetic& arithmetic) {
   step_ += 1;
-  grad_ = gradients(seed, run_step);
+  grad_ = typed(gradient);
   rounding_ = std::move(rounding);
   const OptimizerStep step = {optimizer, static_cast<std::int64_t>(step_)};
   std::vector<kernels::CutBlock> cuts;

@@ -30,10 +30,11 @@ class ParameterShard {
   ParameterShard(std::string name, Shape shape, std::uint32_t ordinal, const Settings& settings,
                  std::uint64_t init_seed, const Mesh& mesh, int rank);
 
-  // One step with the gradients of `run_step` (1-based). rounding: for each element what stochastic
-  // rounding compares with; empty: to nearest even. Returns the blocks that a shard boundary cuts;
-  // each must come back through finish() once its absmax covers every rank.
-  std::vector<kernels::CutBlock> step(std::uint64_t seed, std::int64_t run_step,
+  // One step. gradient: of this rank's elements; it is rounded (nearest even) to the parameter's
+  // dtype first, as `.grad` is, beside a master copy too. rounding: for each element what
+  // stochastic rounding compares with; empty: to nearest even. Returns the blocks that a shard
+  // boundary cuts; each must come back through finish() once its absmax covers every rank.
+  std::vector<kernels::CutBlock> step(const std::vector<float>& gradient,
                                       const kernels::AdamWSettings& optimizer,
                                       std::vector<std::uint16_t> rounding,
                                       const Arithmetic& arithmetic);
@@ -56,10 +57,21 @@ class ParameterShard {
   void keep_moments_unquantised();
   void restart_step() { step_ = 0; }
 
+  // The injected gradient of a step (1-based), which no order of summation can change.
+  std::vector<float> injected_gradient(std::uint64_t seed, std::int64_t run_step) const;
+
+  // This rank's elements of a tensor of the parameter's shape.
+  std::vector<float> of_whole(const std::vector<float>& whole) const;
+
+  // What a model multiplies: of a master copy, its rounding to bf16.
+  std::vector<float> forward_values() const;
+
   // The rounding that no mesh can change.
   std::vector<std::uint16_t> rounding_by_element(std::uint64_t seed, std::int64_t run_step) const;
 
   const std::string& name() const { return name_; }
+  const Shape& shape() const { return shape_; }
+  const Box& box() const { return box_; }
   std::int64_t elements() const { return whole_; }  // of the whole parameter
   std::int64_t local_elements() const { return count_; }
   const std::vector<std::int64_t>& cut_blocks() const { return cut_blocks_; }  // of any rank
@@ -75,7 +87,7 @@ class ParameterShard {
 
   kernels::QuantisedRun quantised_run();
   kernels::PlainRun plain_run();
-  Bytes gradients(std::uint64_t seed, std::int64_t run_step) const;
+  std::vector<float> initial_weights(bool computes, std::uint64_t init_seed) const;
   Bytes typed(const std::vector<float>& values) const;  // rounded to the parameter's dtype
   Box scale_box() const;
   std::int64_t blocks() const { return whole_ / block_; }

@@ -1,19 +1,15 @@
-// What the ranks do together: the blocks that a shard boundary cuts take the maximum over all of
-// them, in one exchange a step. Every rank lists the cut blocks of all parameters from the mesh
-// alone, so that all agree on the exchange even where a rank holds nothing.
+// What the ranks do together in a step: the blocks that a shard boundary cuts take the maximum over
+// all of them in one exchange, and the amaxes of all layers in another. Every rank lists the cut
+// blocks of all parameters from the mesh alone, so that all agree on the exchange even where a rank
+// holds nothing.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
-#include "harness/adapters/reference/checkpoint_folder.h"
-#include "harness/adapters/reference/defect.h"
-#include "harness/adapters/reference/parameter_shard.h"
-#include "harness/adapters/reference/reference.h"
-#include "harness/adapters/reference/rounding_generator.h"
+#include "harness/adapters/reference/model_step.h"
+#include "harness/adapters/reference/reference_parts.h"
 #include "harness/scenario/capabilities.h"
 #include "harness/state/error.h"
-#include "harness/state/quantised_moment.h"
 
 namespace resumecheck {
 namespace {
@@ -31,6 +27,15 @@ std::vector<ParameterShard> shards_of(const Settings& settings, std::uint64_t in
   return shards;
 }
 
+std::vector<Fp8State> fp8_of(const Settings& settings, int rank) {
+  std::vector<Fp8State> layers;
+  if (settings.fp8.recipe.empty()) return layers;
+  for (std::int64_t i = 0; i < settings.model.layers; ++i) {
+    layers.emplace_back(static_cast<std::uint32_t>(i), settings, rank);
+  }
+  return layers;
+}
+
 kernels::AdamWSettings adamw_settings(const Settings& settings) {
   const Settings::Optimizer& given = settings.optimizer;
   return {given.lr,  given.beta1,        given.beta2,
@@ -42,32 +47,6 @@ bool is_canonical(const std::string& profile) {
 }
 
 std::string generator_name(int rank) { return "rng/rank" + std::to_string(rank); }
-
-// The whole state of a rank's generator, of which the state tells the digest; in a checkpoint only.
-std::string saved_generator_name(int rank) { return "generator/rank" + std::to_string(rank); }
-
-// What the optimizer carries beside its tensors, in a checkpoint only.
-std::map<std::string, double*> hyperparameters(kernels::AdamWSettings& optimizer) {
-  return {{"optimizer/lr", &optimizer.lr},
-          {"optimizer/beta1", &optimizer.beta1},
-          {"optimizer/beta2", &optimizer.beta2},
-          {"optimizer/eps", &optimizer.eps},
-          {"optimizer/weight_decay", &optimizer.weight_decay}};
-}
-
-void take_hyperparameters(const LogicalState& checkpoint, kernels::AdamWSettings& optimizer,
-                          const std::string& where) {
-  for (const auto& [name, value] : hyperparameters(optimizer)) {
-    const auto found = checkpoint.values.find(name);
-    const double* number =
-        found == checkpoint.values.end() ? nullptr : std::get_if<double>(&found->second);
-    if (number == nullptr) {
-      throw Error(Error::Kind::subject, where, "holds no number " + name,
-                  "load a checkpoint that this version saved");
-    }
-    *value = *number;
-  }
-}
 
 Error unsupported(const std::string& key, const std::string& what, const std::string& cure) {
   return Error(Error::Kind::usage, key, what, cure);
@@ -92,9 +71,10 @@ void check_profiles(const Settings& settings) {
 void check_supported(const Settings& settings) {
   storage_of(settings);
   check_profiles(settings);
-  if (settings.gradients != "order_free") {
+  if (settings.gradients != "order_free" && settings.gradients != "model") {
     throw unsupported("run.gradients",
-                      "the reference has no gradients '" + settings.gradients + "'", "order_free");
+                      "the reference has no gradients '" + settings.gradients + "'",
+                      "order_free or model");
   }
   if (settings.param_dtype == "bf16") return;
   if (settings.optimizer.stochastic_rounding) {
@@ -109,34 +89,14 @@ void check_supported(const Settings& settings) {
 
 }  // namespace
 
-struct ReferenceRun::Parts {
-  Settings settings;
-  Mesh mesh;
-  Communicator& ranks;
-  Defects defects;
-  std::shared_ptr<const Arithmetic> arithmetic;
-  kernels::AdamWSettings optimizer;
-  std::vector<ParameterShard> shards;
-  std::optional<RoundingGenerator> generator;
-  std::int64_t step = 0;             // of the run: what the gradients follow
-  std::optional<RankState> earlier;  // one step before, for stale_shard
-
-  kernels::AdamWSettings optimizer_of_step() const;
-  std::map<std::string, std::vector<std::uint16_t>> rounding();
-  void take_generator(const LogicalState& checkpoint, const std::string& where);
-  void mistake_after_load();
-  RankState state() const;
-  RankState state_to_save() const;
-  void finish_cut_blocks(std::vector<std::vector<kernels::CutBlock>>& cuts);
-};
-
 ReferenceRun::ReferenceRun(const Settings& settings, std::uint64_t init_seed, const Mesh& mesh,
                            Communicator& ranks, const std::vector<std::string>& defects,
                            std::shared_ptr<const Arithmetic> arithmetic) {
   check_supported(settings);
   parts_ = std::make_unique<Parts>(Parts{
       settings, mesh, ranks, Defects(defects), std::move(arithmetic), adamw_settings(settings),
-      shards_of(settings, init_seed, mesh, ranks.rank()), std::nullopt, 0, std::nullopt});
+      shards_of(settings, init_seed, mesh, ranks.rank()), fp8_of(settings, ranks.rank()),
+      std::nullopt, 0, std::nullopt, settings.fp8.reduce_amax});
   if (draws_from_a_generator(settings)) parts_->generator.emplace(init_seed);
   if (mesh.world() != ranks.size()) {
     throw Error(Error::Kind::harness, "mesh " + mesh.text(),
@@ -160,6 +120,10 @@ RankState ReferenceRun::Parts::state() const {
   state.step = step;
   for (const ParameterShard& shard : shards) {
     for (Piece& piece : shard.pieces()) state.pieces.push_back(std::move(piece));
+  }
+  for (const Fp8State& layer : fp8) {
+    for (Piece& piece : layer.pieces()) state.pieces.push_back(std::move(piece));
+    if (layer.told()) state.values[layer.recipe_name()] = layer.recipe_text();
   }
   state.values["lr/0"] = static_cast<double>(static_cast<float>(optimizer.lr));
   if (generator) state.values[generator_name(ranks.rank())] = generator->digest();
@@ -217,136 +181,56 @@ std::map<std::string, std::vector<std::uint16_t>> ReferenceRun::Parts::rounding(
   return bits;
 }
 
+// Of this rank's elements, by parameter; amaxes: of each layer, where there is FP8.
+std::map<std::string, std::vector<float>> ReferenceRun::Parts::gradients(
+    std::vector<Amaxes>& amaxes) {
+  std::map<std::string, std::vector<float>> mine;
+  if (settings.gradients == "model") {
+    ModelStep done = model_step(settings, step, shards, fp8, mesh, ranks, *arithmetic);
+    amaxes = std::move(done.amaxes);
+    for (const ParameterShard& shard : shards)
+      mine[shard.name()] = shard.of_whole(done.gradients.at(shard.name()));
+    return mine;
+  }
+  for (const ParameterShard& shard : shards) {
+    mine[shard.name()] = shard.injected_gradient(settings.seed, step);
+  }
+  for (std::size_t i = 0; i < fp8.size(); ++i) {
+    amaxes.push_back(injected_amaxes(settings.seed, static_cast<std::uint32_t>(i), step,
+                                     ranks.rank(), ranks.size()));
+  }
+  return mine;
+}
+
+void ReferenceRun::Parts::update_scales(const std::vector<Amaxes>& amaxes) {
+  std::vector<std::uint32_t> bits;
+  for (const Amaxes& of_layer : amaxes) bits.insert(bits.end(), of_layer.begin(), of_layer.end());
+  if (reduces_amax && !bits.empty()) ranks.all_reduce_max(bits);
+  for (std::size_t i = 0; i < fp8.size(); ++i) {
+    Amaxes reduced = {};
+    std::copy_n(bits.begin() + static_cast<std::ptrdiff_t>(i * reduced.size()), reduced.size(),
+                reduced.begin());
+    fp8[i].update(amaxes[i], reduced, *arithmetic);
+  }
+}
+
 void ReferenceRun::step() {
   Parts& parts = *parts_;
-  if (parts.defects.has(Defect::stale_shard)) parts.earlier = parts.state();
+  const bool saves_stale =
+      parts.defects.has(Defect::stale_shard) || parts.defects.has(Defect::scale_inv_stale);
+  if (saves_stale) parts.earlier = parts.state();
   ++parts.step;
+  std::vector<Amaxes> amaxes;
+  const auto gradients = parts.gradients(amaxes);
+  parts.update_scales(amaxes);
   const kernels::AdamWSettings optimizer = parts.optimizer_of_step();
   auto rounding = parts.rounding();
   std::vector<std::vector<kernels::CutBlock>> cuts;
   for (ParameterShard& shard : parts.shards) {
-    cuts.push_back(shard.step(parts.settings.seed, parts.step, optimizer,
+    cuts.push_back(shard.step(gradients.at(shard.name()), optimizer,
                               std::move(rounding[shard.name()]), *parts.arithmetic));
   }
   parts.finish_cut_blocks(cuts);
-}
-
-// With stale_shard, the second shard (the only one, where there is one) is one step behind, but
-// only in what no other shard holds as well: codebooks, steps and the scales of cut blocks stay,
-// as replicas that disagree are a mistake of another kind.
-RankState ReferenceRun::Parts::state_to_save() const {
-  RankState now = state();
-  if (!defects.has(Defect::stale_shard) || !earlier) return now;
-  const int stale = std::min(1, mesh.size_of("dp") - 1);
-  const auto coordinate = now.coordinates.find("dp");
-  if ((coordinate == now.coordinates.end() ? 0 : coordinate->second) != stale) return now;
-  for (std::size_t i = 0; i < now.pieces.size(); ++i) {
-    Piece& piece = now.pieces[i];
-    const bool everywhere =
-        piece.global_shape.empty();  // steps, and parameters without a dimension
-    if (everywhere || piece.key.part.find(".codebook") != std::string::npos) continue;
-    const Bytes& before = earlier->pieces[i].bytes;
-    if (piece.key.part.find(".scale") == std::string::npos) {
-      piece.bytes = before;
-      continue;
-    }
-    const auto shard = std::find_if(shards.begin(), shards.end(), [&](const ParameterShard& one) {
-      return one.name() == piece.key.name;
-    });
-    const std::size_t size = size_of(piece.dtype);
-    for (std::size_t k = 0; k * size < before.size(); ++k) {
-      const auto& cut = shard->cut_blocks();
-      const std::int64_t block = piece.box.offsets()[0] + static_cast<std::int64_t>(k);
-      if (std::find(cut.begin(), cut.end(), block) != cut.end()) continue;
-      std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(k * size), size,
-                  piece.bytes.begin() + static_cast<std::ptrdiff_t>(k * size));
-    }
-  }
-  return now;
-}
-
-void ReferenceRun::save(const std::filesystem::path& folder) const {
-  RankState state = parts_->state_to_save();
-  kernels::AdamWSettings optimizer = parts_->optimizer;
-  for (const auto& [name, value] : hyperparameters(optimizer)) state.values[name] = *value;
-  if (parts_->generator) {
-    state.values[saved_generator_name(state.rank)] = parts_->generator->text();
-  }
-  write_rank_state(folder, state);
-}
-
-void ReferenceRun::Parts::take_generator(const LogicalState& checkpoint, const std::string& where) {
-  if (!generator) return;
-  const auto found = checkpoint.values.find(saved_generator_name(ranks.rank()));
-  const std::string* text =
-      found == checkpoint.values.end() ? nullptr : std::get_if<std::string>(&found->second);
-  if (text == nullptr) {
-    throw Error(Error::Kind::subject, where,
-                "holds no generator of rank " + std::to_string(ranks.rank()),
-                "stochastic rounding by generators goes on with as many ranks as saved");
-  }
-  generator->take(*text, where);
-}
-
-void ReferenceRun::Parts::mistake_after_load() {
-  for (ParameterShard& shard : shards) {
-    if (defects.has(Defect::cast_moments_to_param_dtype)) shard.cast_moments_to_param_dtype();
-    if (defects.has(Defect::step_restarts)) shard.restart_step();
-  }
-  if (!defects.has(Defect::small_tensor_width_flips)) return;
-  ParameterShard* smallest = nullptr;
-  for (ParameterShard& shard : shards) {
-    if (!shard.quantised()) continue;
-    if (smallest == nullptr || shard.elements() < smallest->elements()) smallest = &shard;
-  }
-  if (smallest != nullptr) smallest->keep_moments_unquantised();
-}
-
-void ReferenceRun::load(const std::filesystem::path& folder) {
-  Parts& parts = *parts_;
-  AssembledState checkpoint = read_checkpoint(folder);
-  if (const auto misfits = find_misfits(checkpoint.state); !misfits.empty()) {
-    throw Error(Error::Kind::subject, folder.string(), misfits.front().what, misfits.front().cure);
-  }
-  if (parts.generator && checkpoint.mesh != parts.mesh.text()) {
-    throw Error(
-        Error::Kind::subject, folder.string(),
-        "was saved by generators of " + checkpoint.mesh + ", this run has " + parts.mesh.text(),
-        "stochastic rounding by generators goes on on the mesh that saved");
-  }
-  damage(checkpoint, parts.defects, parts.mesh);
-  for (ParameterShard& shard : parts.shards) shard.take(checkpoint.state, folder.string());
-  parts.take_generator(checkpoint.state, folder.string());
-  for (const auto& entry : checkpoint.state.tensors) {
-    const TensorKey& key = entry.first;
-    const bool ours =
-        std::any_of(parts.shards.begin(), parts.shards.end(),
-                    [&](const ParameterShard& one) { return one.name() == key.name; });
-    if (ours) continue;
-    throw Error(Error::Kind::subject, folder.string(),
-                "holds " + to_text(key) + ", a parameter that this run does not have",
-                "load a checkpoint of the same model");
-  }
-  take_hyperparameters(checkpoint.state, parts.optimizer, folder.string());
-  parts.step = checkpoint.state.step;
-  parts.mistake_after_load();
-}
-
-void ReferenceRun::load_from(const ReferenceRun& source) {
-  Parts& parts = *parts_;
-  const Parts& from = *source.parts_;
-  if (!(from.mesh == parts.mesh) || from.settings.parameters != parts.settings.parameters) {
-    throw Error(Error::Kind::usage, "a state dict of " + from.mesh.text(),
-                "cannot be loaded on " + parts.mesh.text(),
-                "a state dict in memory is loaded by the ranks and the model that made it");
-  }
-  for (std::size_t i = 0; i < parts.shards.size(); ++i) {
-    parts.shards[i].take_from(from.shards[i], parts.defects.has(Defect::alias_source));
-  }
-  parts.optimizer = from.optimizer;
-  parts.generator = from.generator;
-  parts.step = from.step;
-  parts.mistake_after_load();
 }
 
 const std::vector<std::string>& defect_names() {
