@@ -149,3 +149,19 @@ def test_streams_parameters_and_steps_draw_different_values():
         for step in range(3)
     }
     assert len(draws) == len(philox.Stream) * 9
+
+
+@pytest.mark.parametrize(("seed", "module", "step"), [(1, 0, 1), (2**64 - 1, 7, 9), (5, 3, 2**31)])
+def test_an_amax_is_never_zero_and_has_a_place_of_its_own(seed, module, step):
+    for backward, column in ((False, 0), (False, 4), (True, 0), (True, 2)):
+        index = column + (64 if backward else 0)
+        drawn = philox.grid_values(seed, philox.Stream.AMAXES, module, step, index, 1, -8)
+        amax = philox.amax(seed, module, step, backward, column)
+        assert amax == float(drawn[0]) + 2049 / 256
+        assert 2**-8 <= amax <= 16
+
+
+def test_filled_is_what_grid_values_would_be(monkeypatch):
+    assert philox.filled(1.0, 3).tobytes() == b"\x00\x00\x80\x3f" * 3
+    monkeypatch.setattr(philox, "HAVE_NUMPY", False)
+    assert philox.filled(1.0, 3) == array.array("f", [1, 1, 1])
