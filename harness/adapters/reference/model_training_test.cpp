@@ -45,7 +45,7 @@ struct Job {
   std::string mesh = "dp1";
   std::int64_t steps = 3;
   std::shared_ptr<const Arithmetic> arithmetic = host_arithmetic();
-  fs::path load, save;
+  fs::path load = {}, save = {};
 };
 
 AssembledState after(const Settings& settings, const Job& job) {
@@ -205,7 +205,7 @@ TEST(PerRankScales, AreEachRanksOwnAndSurvive) {
 class Misfit : public testing::Test {
  protected:
   Misfit() { after(settings_, {"dp2", 2, host_arithmetic(), {}, scratch_ / "checkpoint"}); }
-  void refused(const std::vector<std::string>& words) {
+  void refused(std::initializer_list<std::string> words) {
     expect_error(Error::Kind::subject, words, [&] {
       after(settings_, {"dp1", 0, host_arithmetic(), scratch_ / "checkpoint"});
     });
