@@ -77,6 +77,11 @@ RECIPES = {
     "mxfp8": "MXFP8BlockScaling",
 }
 FORMATS = {"hybrid": "HYBRID", "e4m3": "E4M3"}
+ASKED_FOR = {  # what Transformer Engine itself says of a recipe on this GPU
+    "current": "is_fp8_available",
+    "block": "is_fp8_block_scaling_available",
+    "mxfp8": "is_mxfp8_available",
+}
 FIRST_GPU_OF = {"mxfp8": (10, 0)}  # compute capability; FP8 and blocks of it need 9.0
 
 
@@ -186,9 +191,6 @@ class TransformerEngine(Adapter):
         """The scenario's recipe, or one that differs in some settings of delayed scaling."""
         wanted = self.settings.fp8
         if wanted.recipe in RECIPES:
-            capability = FIRST_GPU_OF.get(wanted.recipe)
-            if capability and self.stand_ins:
-                stand_in.tell_capability(capability)
             return getattr(recipes, RECIPES[wanted.recipe])()
         if not wanted.recipe:
             return None
@@ -386,6 +388,12 @@ def _lacking(request: PhaseRequest) -> str | None:
         return f"the kernels of recipe {kind} have no stand-in, only its state runs"
     if kind in RECIPES and not hasattr(recipes, RECIPES[kind]):
         return f"transformer_engine {version} has no recipe {RECIPES[kind]}"
+    if kind in RECIPES:
+        if STAND_INS and kind in FIRST_GPU_OF:
+            stand_in.tell_capability(FIRST_GPU_OF[kind])
+        available, reason = getattr(FP8GlobalStateManager, ASKED_FOR[kind])()
+        if not available:
+            return f"transformer_engine {version}: {reason}"
     if wrap_of(request) == "fsdp2" and not hasattr(fsdp, "fully_shard"):
         return f"torch {torch.__version__} has no torch.distributed.fsdp.fully_shard"
     return None
