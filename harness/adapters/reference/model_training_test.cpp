@@ -3,6 +3,10 @@
 // checkpoint that does not fit is refused by module and field.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include "harness/adapters/reference/model_step.h"
 #include "harness/adapters/reference/reference.h"
 #include "harness/compare/bit_compare.h"
@@ -126,6 +130,25 @@ TEST_P(Training, EveryParameterIsTrained) {
     const TensorKey key = {parameter.first, "param"};
     EXPECT_NE(before.state.tensors.at(key).bytes, now.state.tensors.at(key).bytes) << key.name;
   }
+}
+
+// The master is finer than what is multiplied: the amax of a weight is that of its bf16 rounding.
+TEST(Model, MultipliesTheRoundingOfAMaster) {
+  Settings settings = with_fp8(model_settings());
+  settings.master_dtype = "fp32";
+  const Bytes param =
+      after(settings, {"dp2", 2}).state.tensors.at({"layers.1.fc1.weight", "param"}).bytes;
+  float largest = 0;
+  for (std::size_t at = 0; at < param.size(); at += 2) {
+    std::uint16_t half;
+    std::memcpy(&half, param.data() + at, 2);
+    largest = std::max(largest, std::fabs(kernels::widen_bf16(half)));
+  }
+  const AssembledState next = after(settings, {"dp2", 3});
+  float newest;
+  const Bytes& history = next.state.tensors.at({"layers.1", "fp8.amax_history.forward"}).bytes;
+  std::memcpy(&newest, history.data() + 4 * (6 + kernels::fc1_weight), 4);
+  EXPECT_EQ(newest, largest);
 }
 
 TEST(Model, SamplesAreDividedOverAllDataRanks) {
