@@ -40,6 +40,8 @@ LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL = 1001
 FLOAT_BYTES = 4
 ARCHIVE_LIMIT = 1 << 26  # bytes, unpacked; a real one has a few thousand
+MOST_DIMENSIONS = 2  # of a tensor
+LARGEST_SETTING = 1 << 30  # of a recipe, beyond every margin and every length of a history
 # What zipfile raises of damaged archives, beside its own.
 ARCHIVE_PROBLEMS = (
     zipfile.BadZipFile,
@@ -162,7 +164,7 @@ def _archive(state: bytes) -> tuple[object, dict[str, bytes]]:
     root = roots[0]
     order = members.get(f"{root}byteorder", b"little")
     if order != b"little":
-        raise PickleProblem(f"byte order {order!r}")
+        raise PickleProblem(f"byte order {_shown(order)}")
     content, _ = _single(members[f"{root}data.pkl"])
     prefix = f"{root}data/"
     storages = {
@@ -276,12 +278,13 @@ def _legacy_storage(data: bytes) -> bytes:
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise PickleProblem("not little endian")
     storage, keys = read_pickle(stream), read_pickle(stream)
-    if not isinstance(storage, Persistent) or not isinstance(keys, list) or len(keys) != 1:
+    is_one = isinstance(keys, list) and len(keys) == 1 and isinstance(keys[0], str)
+    if not isinstance(storage, Persistent) or not is_one:
         raise PickleProblem("not one storage")
     for found in [*globals_of(storage), *globals_of(keys)]:
         if (found.module, found.name) not in KNOWN_GLOBALS:
             raise PickleProblem(f"its storage names {_shown(str(found))}; nothing of it was run")
-    _storage_key(storage, {str(keys[0]): b""})
+    _storage_key(storage, {keys[0]: b""})
     head = stream.read(8)
     count = struct.unpack("<q", head)[0] if len(head) == 8 else -1
     rest = stream.read()
@@ -295,11 +298,9 @@ def _storage_key(node: Persistent, storages: dict[str, bytes]) -> str:
     if not isinstance(reference, tuple) or len(reference) < 3 or reference[0] != "storage":
         raise PickleProblem("a reference to no storage")
     if reference[1] != Global("torch", "FloatStorage"):
-        raise PickleProblem(
-            f"a storage of {_shown(str(reference[1]))}, expected torch.FloatStorage"
-        )
-    key = str(reference[2])
-    if key not in storages:
+        raise PickleProblem(f"a storage of {_shown(reference[1])}, expected torch.FloatStorage")
+    key = reference[2]
+    if not isinstance(key, str) or key not in storages:
         raise PickleProblem(f"its storage {_shown(key)} is missing: cut off")
     return key
 
@@ -325,9 +326,12 @@ def _recipe(module: str, node: object) -> dict[str, object]:
         ("amax_history_len", (int,)),
         ("amax_compute_algo", (str,)),
     ):
-        if not isinstance(settings.get(name), kinds):
+        value = settings.get(name)
+        if not isinstance(value, kinds):
             raise _problem(module, f"recipe.{name}", "is missing or of another type")
-        found[name] = settings[name]
+        if not isinstance(value, str) and not -LARGEST_SETTING <= value <= LARGEST_SETTING:
+            raise _problem(module, f"recipe.{name}", "is no number of a recipe")
+        found[name] = value
     found["fp8_format"] = _format(module, settings.get("fp8_format"))
     return found
 
@@ -336,18 +340,19 @@ def _format(module: str, node: object) -> str:
     """An enum's member: by its value, or, as some Pythons write it, by its name."""
     arguments = node.arguments if isinstance(node, Call) else ()
     if len(arguments) == 1 and isinstance(arguments[0], Call):
-        largest = tuple(float(v) for v in arguments[0].arguments if isinstance(v, (int, float)))
+        largest = tuple(v for v in arguments[0].arguments if isinstance(v, (int, float)))
         if largest in FORMATS:
             return FORMATS[largest]
     if len(arguments) == 2 and arguments[0] == Global(RECIPES, "Format"):
-        name = str(arguments[1]).lower()
+        name = arguments[1].lower() if isinstance(arguments[1], str) else ""
         if name in FORMATS.values():
             return name
     raise _problem(module, "recipe.fp8_format", "no FP8 format of Transformer Engine")
 
 
 def _are_sizes(values: object) -> bool:
-    return isinstance(values, tuple) and all(
+    is_short = isinstance(values, tuple) and len(values) <= MOST_DIMENSIONS
+    return is_short and all(
         isinstance(v, int) and not isinstance(v, bool) and 0 <= v < ARCHIVE_LIMIT for v in values
     )
 
@@ -357,8 +362,10 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _shown(text: object) -> str:
-    """At most a line of printable characters, whatever was in the file."""
-    shown = str(text)[:80]
+    """At most a line of printable characters, whatever was in the file: of tuples within tuples,
+    which can be deep, or small in the file and endless in print, and of numbers only their kind."""
+    is_text = isinstance(text, (str, bytes, Global))
+    shown = str(text)[:80] if is_text else f"<{type(text).__name__}>"
     return "".join(c if c.isprintable() else "?" for c in shown)
 
 

@@ -201,6 +201,49 @@ def test_what_no_release_writes_is_named(old, new, named):
         decode("layers.0", changed)
 
 
+TOO_MUCH = {
+    "number": pickle.dumps(10**6000, protocol=2)[2:-1],  # more digits than Python prints
+    "deep": b"(" * 100_000 + b"t" * 100_000,
+    "long": b"(" + b"K\x01" * 100_000 + b"t",
+    "wide": b"K\x01" + b"2\x86" * 60,  # pairs of pairs: 2^60 numbers in print
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+@pytest.mark.parametrize(
+    ("release", "old", "named"),
+    [
+        ("1.13.0", b"ctorch\nFloatStorage\n", "field scale_fwd"),  # the kind of a storage
+        ("1.13.0", b"X\x01\x00\x00\x000", "field scale_fwd"),  # its key
+        ("1.13.0", b"K\x06\x85", "field scale_fwd"),  # a shape
+        ("2.3.0", b"K\x00", "field recipe.margin"),
+        ("2.3.0", b"M\xc0\x01", "field recipe.fp8_format"),
+        ("2.3.0", b"\x8c\x09scale_fwd", ""),  # a field's name
+    ],
+)
+def test_what_is_endless_in_print_is_an_error_in_no_time(what, release, old, named):
+    state = _with(state_of(release, "mlp"), old, TOO_MUCH[what])
+    with pytest.raises(ExtraStateProblem, match=f"layers.0: extra state.*{named}") as found:
+        decode("layers.0", state)
+    assert str(found.value).isprintable()
+
+
+def _with(state: bytes, old: bytes, new: bytes) -> bytes:
+    """The first `old` of its pickle replaced."""
+    if state[:2] != b"PK":
+        assert old in state
+        return _without_frames(state.replace(old, new, 1))
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(state)) as source, zipfile.ZipFile(target, "w") as changed:
+        for item in source.infolist():
+            data = source.read(item)
+            if item.filename.endswith("data.pkl"):
+                assert old in data
+                data = data.replace(old, new, 1)
+            changed.writestr(item.filename, data)
+    return target.getvalue()
+
+
 def test_an_archive_with_a_missing_storage_names_the_field():
     source, target = io.BytesIO(state_of("1.13.0", "mlp")), io.BytesIO()
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
