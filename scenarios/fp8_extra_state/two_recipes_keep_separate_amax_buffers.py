@@ -64,12 +64,29 @@ def build(original: Callable[[], None], run: TransformerEngine) -> None:
 
 
 def step(original: Callable[[int], None], run: TransformerEngine, number: int) -> None:
+    before = {(m.name, d): history_of(layer, d) for m, layer in run.fp8_modules() for d in LARGEST}
     original(number)
     for module, layer in run.fp8_modules():
-        is_newest = run.recipe_of(module).amax_compute_algo == "most_recent"
         for direction, largest in LARGEST.items():
-            meta = layer.fp8_meta[direction]
-            amax = meta.amax_history[-1] if is_newest else meta.amax_history.amax(0)
-            wanted = torch.where(amax > 0, largest / amax, torch.ones(()))
-            if not torch.equal(meta.scale, wanted):
+            newest = history_of(layer, direction)[-1:]
+            # The oldest row left after it was looked at.
+            rows = torch.cat([before[module.name, direction][1:], newest])
+            scales = {"max": scale_of(rows, largest), "most_recent": scale_of(newest, largest)}
+            wanted = scales.pop(run.recipe_of(module).amax_compute_algo)
+            found = layer.fp8_meta[direction].scale
+            if torch.equal(found, wanted):
+                continue
+            if torch.equal(found, *scales.values()):
                 raise AssertionError(f"{module.name}: scaled by the recipe of another module")
+            raise AssertionError(f"{module.name}: scaled by no recipe of the two")
+
+
+def history_of(layer: object, direction: str) -> torch.Tensor:
+    """Nothing before the first step."""
+    history = getattr(layer.fp8_meta.get(direction), "amax_history", None)
+    return torch.empty(0) if history is None else history.clone()
+
+
+def scale_of(rows: torch.Tensor, largest: float) -> torch.Tensor:
+    amax = rows.amax(0)
+    return torch.where(amax > 0, largest / amax, torch.ones(()))
