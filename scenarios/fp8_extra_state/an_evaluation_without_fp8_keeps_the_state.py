@@ -28,7 +28,7 @@
 # onto = ["dp2"]
 #
 # [compare]
-# parts = ["fp8", "param", "moment1", "moment2", "step", "lr"]
+# parts = ["fp8"]
 # oracles = ["after_load", "trajectory"]
 #
 # [[known_broken]]
