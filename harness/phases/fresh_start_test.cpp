@@ -32,14 +32,17 @@ class FreshStartTest : public testing::Test {
     request.limit_seconds = 0.5;
     const std::string prelude = "records=" + request.records.string() +
                                 "; rank=$SLURM_PROCID; "
+                                // Whole or not at all, as adapters write it.
+                                "record() { cat >$records/new$rank; "
+                                "mv $records/new$rank $records/exit_rank$rank.json; }; "
                                 "begin() { echo \"$1\" >$records/progress_rank$rank; }; "
                                 "well() { echo '{\"schema\":1,\"phase\":\"step 4\",\"ok\":true,"
                                 "\"step\":4,\"exception\":null,\"seconds\":1,\"notes\":[]}' "
-                                ">$records/exit_rank$rank.json; }; "
+                                "| record; }; "
                                 "badly() { echo '{\"schema\":1,\"phase\":\"load\",\"ok\":false,"
                                 "\"step\":4,\"exception\":{\"type\":\"E\",\"message\":\"why\","
                                 "\"traceback\":\"\"},\"seconds\":1,\"notes\":[]}' "
-                                ">$records/exit_rank$rank.json; }; ";
+                                "| record; }; ";
     FreshStart start;
     start.launcher = Launcher(launcher_);
     start.program = {"sh", "-c", prelude + script};
