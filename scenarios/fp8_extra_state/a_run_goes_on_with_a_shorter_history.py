@@ -34,7 +34,7 @@
 #
 # [[known_broken]]
 # when = "transformer_engine >= '1.13'"
-# symptom = "must match the size of tensor b ("
+# symptom = "The size of tensor a (4) must match the size of tensor b (6)"
 # origin = "none found"
 # ///
 """From the first step behind the save on, the recipe has fewer rows."""
