@@ -123,6 +123,16 @@ def decode(module: str, state: bytes | None) -> ExtraState:
     return _fields(module, content, storages, "torch_save" if is_archive else "pickle")
 
 
+def described(module: str, state: bytes | None) -> str:
+    """For people: how long it is and how it was written. Of a release that writes it in another way
+    only this line suffers: whether its modules resume is not decided by what is read here."""
+    size = f"extra state of {module}: {0 if state is None else len(state)} bytes"
+    try:
+        return f"{size}, {decode(module, state).form}"
+    except ExtraStateProblem as problem:
+        return f"{size}, not understood: {problem}"
+
+
 def require(module: str, state: ExtraState, gemms: int, history: int) -> None:
     """That it is of such a module, before it goes into one."""
     if not state.tensors:

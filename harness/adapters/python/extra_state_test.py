@@ -19,6 +19,7 @@ from harness.adapters.python.extra_state import (
     TENSORS,
     ExtraStateProblem,
     decode,
+    described,
     require,
 )
 from harness.adapters.python.inert_pickle import Call, PickleProblem, read_pickle
@@ -89,6 +90,14 @@ def test_another_module_or_history_is_named():
         require("layers.1", state, 1, 4)
     with pytest.raises(ExtraStateProblem, match="amax_history_fwd: 4 rows .* asks for 16"):
         require("layers.1", state, 2, 16)
+
+
+def test_what_no_release_has_written_yet_is_described_all_the_same():
+    assert described("layers.0", None) == "extra state of layers.0: 0 bytes, none"
+    known = state_of("2.3.0", "mlp")
+    assert described("layers.0", known) == "extra state of layers.0: 1878 bytes, pickle"
+    later = pickle.dumps({"scale_of_a_later_release": 1})
+    assert "bytes, not understood: layers.0: " in described("layers.0", later)
 
 
 @pytest.mark.parametrize("release", ["1.13.0", "2.3.0", "2.20.2"])

@@ -28,9 +28,7 @@ KEY = "_extra_state"
 def save(run: TransformerEngine, folder: Path) -> None:
     for module, layer in run.fp8_modules():
         state = content_of(layer.get_extra_state())
-        size = 0 if state is None else len(state)
-        form = extra_state.decode(module.name, state).form
-        run.notes.append(f"extra state of {module.name}: {size} bytes, {form}")
+        run.notes.append(extra_state.described(module.name, state))
     way = run.settings.save_format
     if way == "dcp":
         dcp.save(_gathered(run), checkpoint_id=folder)
