@@ -108,6 +108,8 @@ void add_fits(const Diagnosis& diagnosis, std::string& block) {
 
 // Parts of both moments are told together, by the last word of their names.
 std::string short_part(const std::string& part) {
+  const std::string fp8 = "fp8.";  // of both directions: "fp8.scale.forward" is "fp8.scale"
+  if (part.starts_with(fp8)) return part.substr(0, part.find('.', fp8.size()));
   const std::size_t dot = part.rfind('.');
   return dot == part.npos ? part : part.substr(dot + 1);
 }

@@ -35,6 +35,18 @@ TEST(FailureBlock, SaysWhatElseDiffers) {
               HasSubstr("  differ too: param 3 of 3, scale 1 of 6\n"));
 }
 
+TEST(FailureBlock, Fp8StateIsToldAsSuch) {
+  CaseResult result = example_failure();
+  result.first_difference->key.part = "fp8.scale.backward";
+  result.parts = {{"moment2.scale", {1, 3}},
+                  {"fp8.scale.backward", {1, 2}},
+                  {"fp8.scale.forward", {0, 2}},
+                  {"fp8.recipe", {2, 2}}};
+  const std::string block = failure_block(result, false);
+  EXPECT_THAT(block, HasSubstr("  differ too: scale 2 of 3, fp8.scale 2 of 4\n"));
+  EXPECT_THAT(block, HasSubstr("  same everywhere else: fp8.recipe 2/2\n"));
+}
+
 TEST(FailureBlock, ElementsAreToldWhereThereAreNoBlocks) {
   CaseResult result = example_failure();
   Difference& d = *result.first_difference;
