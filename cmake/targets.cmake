@@ -24,6 +24,6 @@ function(resumecheck_library name)
                                                ${LIB_TEST_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE RESUMECHECK_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                     RESUMECHECK_BINARY_DIR="${PROJECT_BINARY_DIR}")
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
   endif()
 endfunction()

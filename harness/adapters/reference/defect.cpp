@@ -243,6 +243,10 @@ const DefectDescription* find_defect(std::string_view name) {
   return nullptr;
 }
 
+bool concerns(Defect defect, const Settings& settings) {
+  return defect < Defect::extra_state_empty_before_first_forward || !settings.fp8.recipe.empty();
+}
+
 Defects::Defects(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const DefectDescription* description = find_defect(name);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/mesh.h"
+#include "harness/scenario/settings.h"
 #include "harness/state/assembly.h"
 
 namespace resumecheck {
@@ -45,6 +46,9 @@ struct DefectDescription {
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);
+
+// False where a run of these settings keeps nothing that the mistake could touch: FP8 state.
+bool concerns(Defect defect, const Settings& settings);
 
 class Defects {
  public:

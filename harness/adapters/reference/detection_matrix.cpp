@@ -115,11 +115,17 @@ DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>&
   DetectionRow row;
   row.scenario = row_name(*cases.front().scenario);
   for (const std::string& defect : defects) {
-    row.cells.emplace_back();
-    row.cells.back().defect = defect;
+    DetectionCell& cell = row.cells.emplace_back();
+    cell.defect = defect;
+    if (!concerns(find_defect(defect)->defect, cases.front().scenario->settings)) {
+      cell.outcome = Outcome::no_effect;
+    }
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto open = [](const DetectionCell& cell) { return worth(cell) < 4; };
+    const auto open = [&](const DetectionCell& cell) {
+      return worth(cell) < 4 &&
+             concerns(find_defect(cell.defect)->defect, cases.front().scenario->settings);
+    };
     if (std::none_of(row.cells.begin(), row.cells.end(), open)) break;
     const Run control = run(with_only(cases[i], ""), root, folder);
     const bool green = control.result.verdict == Verdict::pass;

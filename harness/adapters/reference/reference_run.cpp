@@ -76,6 +76,10 @@ void check_supported(const Settings& settings) {
                       "the reference has no gradients '" + settings.gradients + "'",
                       "order_free or model");
   }
+  if (settings.gradients == "model" && settings.model.kind.empty()) {
+    throw unsupported("run.gradients", "names and shapes compute no gradients",
+                      "model.kind layernorm_mlp, or gradients order_free");
+  }
   if (settings.param_dtype == "bf16") return;
   if (settings.optimizer.stochastic_rounding) {
     throw unsupported("optimizer.stochastic_rounding",
