@@ -111,6 +111,9 @@ AdapterDeclaration transformer_engine() {
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = {"adamw"};
   adapter.models = {"layernorm_mlp"};
+  adapter.needs_model = true;
+  adapter.whole_width = 16;
+  adapter.whole_samples = 8;
   adapter.fp8_recipes = {"delayed", "current", "block", "mxfp8"};
   adapter.gradients = {"order_free", "model"};
   return adapter;

@@ -1,5 +1,8 @@
 #include "harness/scenario/model_capabilities.h"
 
+#include <fmt/format.h>
+
+#include "harness/scenario/model_schema.h"
 #include "harness/scenario/names.h"
 
 namespace resumecheck {
@@ -13,6 +16,44 @@ const TomlNode& node_of(const TomlNode& root, std::string_view table, std::strin
   return value != nullptr ? *value : *found;
 }
 
+// What GEMMs of FP8 operands take. Each rank's samples and micro-batches are split as chunk() does.
+void check_whole_operands(const Document& document, const TomlNode& root, const Scenario& scenario,
+                          const AdapterDeclaration& adapter) {
+  const Settings& settings = scenario.settings;
+  const auto refuse = [&](const char* table, const char* key, std::int64_t whole,
+                          std::int64_t seen) {
+    document.refuse(node_of(root, table, key),
+                    fmt::format("adapter {} computes with multiples of {}, not with {} {}",
+                                adapter.name, whole, seen, key),
+                    fmt::format("write another {}, or gradients = \"order_free\"", key));
+  };
+  if (settings.model.width % adapter.whole_width != 0) {
+    refuse("model", "width", adapter.whole_width, settings.model.width);
+  }
+  if (settings.model.hidden % adapter.whole_width != 0) {
+    refuse("model", "hidden", adapter.whole_width, settings.model.hidden);
+  }
+  const auto check_samples = [&](const Mesh& mesh) {
+    for (int rank = 0; rank < mesh.world(); ++rank) {
+      const Rows mine = chunk(logical_samples, mesh.world(), rank);
+      for (int k = 0; k < settings.accumulate; ++k) {
+        const Rows batch = chunk(mine.last - mine.first, static_cast<int>(settings.accumulate), k);
+        if ((batch.last - batch.first) % adapter.whole_samples == 0) continue;
+        document.refuse(
+            node_of(root, "run", "accumulate"),
+            fmt::format("adapter {} computes with multiples of {} samples, and on {} a micro-batch "
+                        "has {}",
+                        adapter.name, adapter.whole_samples, mesh.text(), batch.last - batch.first),
+            fmt::format("use a mesh and micro-batches that divide {} samples so", logical_samples));
+      }
+    }
+  };
+  for (const ResumePlan& plan : scenario.resumes) {
+    check_samples(plan.from);
+    for (const Mesh& onto : plan.onto) check_samples(onto);
+  }
+}
+
 void check_adapters(const Document& document, const TomlNode& root, const Scenario& scenario) {
   const Settings& settings = scenario.settings;
   const auto check = [&](const std::string& wanted, const Names& has, const TomlNode& node,
@@ -23,11 +64,17 @@ void check_adapters(const Document& document, const TomlNode& root, const Scenar
   };
   for (const std::string& name : scenario.adapters) {
     const AdapterDeclaration& adapter = adapter_declaration(name);
+    if (adapter.needs_model && settings.model.kind.empty()) {
+      document.refuse(node_of(root, "model", "kind"),
+                      "adapter " + name + " cannot train names and shapes",
+                      "write kind = \"" + adapter.models.front() + "\"");
+    }
     check(settings.model.kind, adapter.models, node_of(root, "model", "kind"), name, "model");
     check(settings.fp8.recipe, adapter.fp8_recipes, node_of(root, "fp8", "recipe"), name,
           "FP8 recipe");
     check(settings.gradients, adapter.gradients, node_of(root, "run", "gradients"), name,
           "gradients");
+    if (settings.gradients == "model") check_whole_operands(document, root, scenario, adapter);
   }
 }
 

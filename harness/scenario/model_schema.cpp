@@ -10,6 +10,8 @@ namespace {
 using Kind = TomlNode::Kind;
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 31;
+constexpr std::int64_t most_weights = std::int64_t{1} << 20;  // of fc1 or fc2, all layers: a step
+                                                              // takes about a second
 
 void read_shape(const Document& document, const std::string& name, const TomlNode& node,
                 Settings& settings) {
@@ -55,6 +57,12 @@ void read_kind(const Document& document, const TomlNode& node, Settings& setting
     } else {
       model.hidden = multiple_of_chunks(document, value, key);
     }
+  }
+  if (model.layers * model.width * model.hidden > most_weights) {
+    document.refuse(node,
+                    fmt::format("{} layers of {} x {} are larger than a test needs", model.layers,
+                                model.hidden, model.width),
+                    fmt::format("layers * width * hidden must be at most {}", most_weights));
   }
   settings.parameters = parameters_of(model);
 }

@@ -78,6 +78,34 @@ TEST_F(ModelSchemaTest, SizesMustBeWholeChunks) {
   refused(lines, ":5:1", "unknown key 'model.embed'");
 }
 
+TEST_F(ModelSchemaTest, AModelIsNoLargerThanATestNeeds) {
+  Lines lines;
+  lines.model += "layers = 1\nwidth = 1032\nhidden = 1008\n";  // 1,040,256
+  EXPECT_EQ(read(lines).size(), 1U);
+  lines.model = "[model]\nkind = \"layernorm_mlp\"\nlayers = 1\nwidth = 1032\nhidden = 1032\n";
+  refused(lines, ":3:2", "must be at most 1048576");
+}
+
+// Known before anything runs, so an error with its place and no skip for ever.
+TEST_F(ModelSchemaTest, AnAdapterThatTakesWholeBlocksRefusesOthers) {
+  Lines lines;
+  lines.head = "summary = \"a property\"\nadapters = [\"transformer_engine\"]\n";
+  lines.model = "[model]\nembed = [64, 64]\n";
+  lines.more = "[optimizer]\nname = \"adamw\"\n";
+  refused(lines, ":3:2", "cannot train names and shapes");
+  const std::string steps = "[run]\ngradients = \"model\"\n[optimizer]\nname = \"adamw\"\n";
+  lines.more = steps;
+  lines.resume = "[[resume]]\nfrom = \"dp3\"\nonto = [\"dp1\"]\n";
+  lines.model = "[model]\nkind = \"layernorm_mlp\"\nwidth = 24\n";
+  refused(lines, ":5:1", "multiples of 16, not with 24 width");
+  lines.model = "[model]\nkind = \"layernorm_mlp\"\nwidth = 48\nhidden = 72\n";
+  refused(lines, ":6:1", "multiples of 16, not with 72 hidden");
+  lines.model = "[model]\nkind = \"layernorm_mlp\"\nwidth = 48\nhidden = 96\n";
+  EXPECT_EQ(read(lines).size(), 1U);
+  lines.resume = "[[resume]]\nfrom = \"dp2\"\nonto = [\"dp2\"]\n";
+  refused(lines, ":7:2", "on dp2 a micro-batch has 12");
+}
+
 TEST_F(ModelSchemaTest, WhatFp8SaysArrives) {
   const Settings all = settings(
       "[fp8]\namax_history_len = 3\namax_compute_algo = \"most_recent\"\nmargin = -1\n"

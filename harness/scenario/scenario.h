@@ -90,6 +90,9 @@ struct AdapterDeclaration {
   std::vector<std::string> mesh_dims;
   std::vector<std::string> optimizers;
   std::vector<std::string> models;       // model.kind; none: names and shapes only
+  bool needs_model = false;              // true: cannot train names and shapes
+  std::int64_t whole_width = 1;          // of computed gradients: width and hidden, and the samples
+  std::int64_t whole_samples = 1;        // of a micro-batch, must be multiples of these
   std::vector<std::string> fp8_recipes;  // none: no [fp8]
   std::vector<std::string> gradients = {"order_free"};
   std::vector<std::string> defects;  // deliberate mistakes that [[fault]] can switch on
