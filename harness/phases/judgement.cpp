@@ -332,8 +332,10 @@ void Judgement::explain_disagreement(std::int64_t step) {
     if (problem.key.part.empty() || !selects(case_.scenario->parts, problem.key.part)) continue;
     if (problem.kind != AssemblyProblem::Kind::replicas_disagree) return;
     const fs::path folder = step_folder(phases_.resume_request.states, step);
+    const int world = phases_.resume_request.mesh.world();
     std::vector<RankState> ranks;
-    for (int rank = 0; rank < phases_.resume_request.mesh.world(); ++rank) {
+    ranks.reserve(static_cast<std::size_t>(world));
+    for (int rank = 0; rank < world; ++rank) {
       ranks.push_back(read_rank_state(folder / state_file_name(rank)));
     }
     result_.diagnosis = diagnose_disagreement(problem.key, ranks, saved(step).assembled.state);

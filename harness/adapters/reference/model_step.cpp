@@ -11,7 +11,6 @@ namespace {
 
 using kernels::BlockActivations;
 using kernels::BlockContributions;
-using kernels::BlockParameters;
 using kernels::BlockShape;
 using kernels::ModelKernels;
 
