@@ -8,7 +8,6 @@ decided at run time: a variable read at import would decide it for every phase o
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import os
 import shutil
@@ -42,16 +41,19 @@ import torchao.optim  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed import fsdp  # noqa: E402
 from torch.distributed.checkpoint.state_dict import StateDictOptions  # noqa: E402
-from torch.distributed.device_mesh import DeviceMesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 
 from harness.adapters.python import torchao_checkpoint, torchao_state  # noqa: E402
+from harness.adapters.python.torch_ranks import (  # noqa: E402
+    PARAM_DTYPES,
+    device_mesh,
+    distributed_as,
+    join,
+    too_few_gpus,
+)
 
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
-
-PARAM_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-COLLECTIVE_LIMIT = datetime.timedelta(seconds=600)  # beyond any phase's own limit
 
 
 class Torchao(Adapter):
@@ -64,26 +66,12 @@ class Torchao(Adapter):
     @classmethod
     def supports(cls, request: PhaseRequest) -> str | None:
         reason = why_not(request) or _lacking(request, cls.versions())
-        if reason:
-            return reason
-        if request.device == "cuda" and torch.cuda.device_count() < request.world:
-            return f"{request.world} ranks need as many GPUs; {torch.cuda.device_count()} found"
-        return None
+        return reason or too_few_gpus(request)
 
     def build(self) -> None:
         place = self.place
-        self.device = torch.device("cpu")
-        if self.request.device == "cuda":
-            self.device = torch.device("cuda", place.local_rank)
-            torch.cuda.set_device(self.device)
-        dist.init_process_group(
-            "nccl" if self.device.type == "cuda" else "gloo",
-            store=dist.FileStore(str(place.meeting_point), place.world),
-            rank=place.rank,
-            world_size=place.world,
-            timeout=COLLECTIVE_LIMIT,
-        )
-        self.mesh = self._device_mesh()
+        self.device = join(self.request, place)
+        self.mesh = device_mesh(self.request, self.device)
         # Whatever is compiled is compiled by this phase: a cache that outlives it could be stale.
         self.compile_cache = self.request.records / f"compiled_rank{place.rank}"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.compile_cache)
@@ -161,23 +149,12 @@ class Torchao(Adapter):
             local = self._tensor(
                 self.settings.gradient(name, rows, number), (len(rows), *parameter.shape[1:])
             )
-            parameter.grad = _like(parameter, local)
+            parameter.grad = distributed_as(parameter, local)
         before = _graphs_compiled()
         optimizer.step()
         problem = not_as_asked(is_compiled(self.settings, number), before, _graphs_compiled())
         if problem:
             raise RuntimeError(f"step {number} {problem}")
-
-    def _device_mesh(self) -> DeviceMesh:
-        """dp4 is one dim of shards; rep2dp2 is FSDP2's hybrid: replicas of shards."""
-        names = [name for name, _ in self.request.dims]
-        ranks = torch.arange(self.place.world).reshape([size for _, size in self.request.dims])
-        if "rep" in names:
-            if "dp" not in names:
-                names, ranks = [*names, "dp"], ranks.unsqueeze(-1)
-            ranks = ranks.permute(names.index("rep"), names.index("dp"))
-            names = ["rep", "dp"]
-        return DeviceMesh(self.device.type, ranks.contiguous(), mesh_dim_names=tuple(names))
 
     def _wrap(self, model: nn.Module) -> None:
         wrap = wrap_of(self.request)
@@ -243,18 +220,3 @@ def _register(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
             model.add_module(part, nn.Module())
         model = model.get_submodule(part)
     model.register_parameter(leaf, parameter)
-
-
-def _like(parameter: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
-    """This rank's shard as a tensor distributed as the parameter is, and where it is."""
-    if not isinstance(parameter, DTensor):
-        return local
-    gradient = DTensor.from_local(
-        local,
-        parameter.device_mesh,
-        parameter.placements,
-        run_check=False,
-        shape=parameter.shape,
-        stride=parameter.stride(),
-    )
-    return gradient.to(parameter.device)

@@ -10,7 +10,6 @@ tensors on the CPU; whoever imports transformer_engine without it gets a module 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import importlib.metadata
 import os
 from collections.abc import Iterator
@@ -49,7 +48,6 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed import fsdp  # noqa: E402
-from torch.distributed.device_mesh import DeviceMesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 
 from harness.adapters.python import transformer_engine_stand_in as stand_in  # noqa: E402
@@ -65,12 +63,17 @@ from harness.adapters.python import (  # noqa: E402
     transformer_engine_checkpoint,
     transformer_engine_state,
 )
+from harness.adapters.python.torch_ranks import (  # noqa: E402
+    PARAM_DTYPES,
+    device_mesh,
+    distributed_as,
+    join,
+    too_few_gpus,
+)
 
 torch.set_num_threads(1)
 
-PARAM_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 EPS = 2.0**-16  # of the layer norm
-COLLECTIVE_LIMIT = datetime.timedelta(seconds=600)  # beyond any phase's own limit
 RECIPES = {
     "current": "Float8CurrentScaling",
     "block": "Float8BlockScaling",
@@ -102,23 +105,10 @@ class TransformerEngine(Adapter):
             return reason
         if cls.stand_ins:
             return "transformer_engine_torch, its compiled half, is not installed"
-        if torch.cuda.device_count() < request.world:
-            return f"{request.world} ranks need as many GPUs; {torch.cuda.device_count()} found"
-        return None
+        return too_few_gpus(request)
 
     def build(self) -> None:
-        place = self.place
-        self.device = torch.device("cpu")
-        if self.request.device == "cuda":
-            self.device = torch.device("cuda", place.local_rank)
-            torch.cuda.set_device(self.device)
-        dist.init_process_group(
-            "nccl" if self.device.type == "cuda" else "gloo",
-            store=dist.FileStore(str(place.meeting_point), place.world),
-            rank=place.rank,
-            world_size=place.world,
-            timeout=COLLECTIVE_LIMIT,
-        )
+        self.device = join(self.request, self.place)
         stand_in.set_update(self.settings.fp8.update == "fused")
         allowed = option(self.request, "unsafe_pickle", "allowed") == "allowed"
         os.environ["NVTE_ALLOW_UNSAFE_PICKLE_EXTRA_STATE"] = "1" if allowed else "0"
@@ -174,7 +164,7 @@ class TransformerEngine(Adapter):
         if found:
             raise ValueError(f"parameters without a name: {', '.join(found)}")
         if wrap_of(self.request) == "fsdp2":
-            fsdp.fully_shard(model, mesh=self._device_mesh())
+            fsdp.fully_shard(model, mesh=device_mesh(self.request, self.device))
         return model
 
     def optimizer_for(self, model: nn.Module, given: Optimizer) -> torch.optim.Optimizer:
@@ -295,27 +285,7 @@ class TransformerEngine(Adapter):
         """This rank's shard of a gradient, distributed as the parameter is."""
         local = torch.frombuffer(values, dtype=torch.float32) if len(values) else torch.empty(0)
         local = local.reshape(rows, *parameter.shape[1:]).to(self.device, parameter.dtype)
-        if not isinstance(parameter, DTensor):
-            return local.clone()
-        return DTensor.from_local(
-            local,
-            parameter.device_mesh,
-            parameter.placements,
-            run_check=False,
-            shape=parameter.shape,
-            stride=parameter.stride(),
-        )
-
-    def _device_mesh(self) -> DeviceMesh:
-        """dp4 is one dim of shards; rep2dp2 is FSDP2's hybrid: replicas of shards."""
-        names = [name for name, _ in self.request.dims]
-        ranks = torch.arange(self.place.world).reshape([size for _, size in self.request.dims])
-        if "rep" in names:
-            if "dp" not in names:
-                names, ranks = [*names, "dp"], ranks.unsqueeze(-1)
-            ranks = ranks.permute(names.index("rep"), names.index("dp"))
-            names = ["rep", "dp"]
-        return DeviceMesh(self.device.type, ranks.contiguous(), mesh_dim_names=tuple(names))
+        return distributed_as(parameter, local.clone())
 
 
 class _Model(nn.Module):
