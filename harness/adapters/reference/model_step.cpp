@@ -1,6 +1,8 @@
 #include "harness/adapters/reference/model_step.h"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "harness/adapters/reference/whole_model_step.h"
@@ -69,15 +71,16 @@ class Pass {
   }
 
   // Of all ranks, added in the order of the samples.
-  ModelStep add(Communicator& ranks) {
+  ModelStep add(const Mesh& mesh, Communicator& ranks) {
     ModelStep step;
-    const std::vector<float> losses = in_order(ranks, losses_);
+    const std::vector<float> losses = in_order(mesh, ranks, losses_);
     kernels_.add_chunk_sums(losses.data(), 1, &step.loss);
     for (std::size_t i = 0; i < contributions_.size(); ++i) {
       for (std::size_t part = 0; part < std::size(of_parameter); ++part) {
         const auto& [name, shape] =
             settings_.parameters[i * std::size(of_parameter) + part];  // as parameters_of writes
-        const std::vector<float> samples = in_order(ranks, contributions_[i].*of_parameter[part]);
+        const std::vector<float> samples =
+            in_order(mesh, ranks, contributions_[i].*of_parameter[part]);
         std::vector<float>& gradient = step.gradients[name];
         gradient.resize(static_cast<std::size_t>(element_count(shape)));
         if (shape.size() == 2) {
@@ -98,10 +101,17 @@ class Pass {
     return scaling_.empty() ? nullptr : &scaling_[layer];
   }
 
-  // Ranks hold consecutive samples, so one after the other they are all 24.
-  static std::vector<float> in_order(Communicator& ranks, const std::vector<float>& mine) {
+  // Each rank holds consecutive samples; which ones is not the order of the ranks on every mesh.
+  static std::vector<float> in_order(const Mesh& mesh, Communicator& ranks,
+                                     const std::vector<float>& mine) {
+    std::vector<int> order(static_cast<std::size_t>(ranks.size()));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return samples_of(mesh, a).first < samples_of(mesh, b).first;
+    });
+    const std::vector<std::vector<float>> by_rank = gather(ranks, mine);
     std::vector<float> all;
-    for (const std::vector<float>& of_rank : gather(ranks, mine)) append(all, of_rank);
+    for (const int rank : order) append(all, by_rank[static_cast<std::size_t>(rank)]);
     return all;
   }
 
@@ -147,7 +157,7 @@ ModelStep model_step(const Settings& settings, std::int64_t run_step,
              samples_of_step(settings, kernels::Stream::targets, run_step, samples),
              samples.last - samples.first);
   }
-  return pass.add(ranks);
+  return pass.add(mesh, ranks);
 }
 
 }  // namespace resumecheck
