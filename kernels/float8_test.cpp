@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/float_samples.h"
 #include "kernels/slow_model_twin.h"
 #include "kernels/slow_twin.h"
 
@@ -19,20 +20,6 @@ std::uint64_t fnv1a_64(const std::vector<std::uint8_t>& bytes) {
   std::uint64_t digest = 0xcbf29ce484222325U;
   for (const unsigned char byte : bytes) digest = (digest ^ byte) * 0x100000001b3U;
   return digest;
-}
-
-std::vector<float> all_bf16() {
-  std::vector<float> values;
-  for (std::uint32_t bits = 0; bits < 65536; ++bits)
-    values.push_back(widen_bf16(static_cast<std::uint16_t>(bits)));
-  return values;
-}
-
-std::vector<float> every_4099th_float() {
-  std::vector<float> values;
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 4099)
-    values.push_back(float_of(static_cast<std::uint32_t>(bits)));
-  return values;
 }
 
 // What a Transformer Engine tensor uses, and the cast of an optimizer's moment.

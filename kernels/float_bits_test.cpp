@@ -7,24 +7,11 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/float_samples.h"
 #include "kernels/slow_twin.h"
 
 namespace resumecheck::kernels {
 namespace {
-
-std::vector<float> all_bf16() {
-  std::vector<float> values;
-  for (std::uint32_t bits = 0; bits < 65536; ++bits)
-    values.push_back(widen_bf16(static_cast<std::uint16_t>(bits)));
-  return values;
-}
-
-std::vector<float> every_4099th_float() {
-  std::vector<float> values;
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 4099)
-    values.push_back(float_of(static_cast<std::uint32_t>(bits)));
-  return values;
-}
 
 TEST(RoundToBf16By, GoesAwayFromZeroIffTheDrawIsLess) {
   for (const std::uint32_t kept : {0x3f800000U, 0xbf800000U, 0x00000000U, 0x80000000U, 0x7f7f0000U})

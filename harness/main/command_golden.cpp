@@ -113,14 +113,13 @@ int verify_one(const Scenario& scenario, const fs::path& root, const std::string
   return kSame;
 }
 
-// Goldens that no scenario asks for: of a variant or a scenario that has gone, or of one that was
-// renamed and then compared with nothing.
-std::vector<std::string> unasked(const fs::path& root) {
+// Goldens that none of all the scenarios asks for: of a variant or a scenario that has gone, or of
+// one that was renamed and then compared with nothing.
+std::vector<std::string> unasked(const std::vector<std::shared_ptr<const Scenario>>& all,
+                                 const fs::path& root) {
   std::set<std::string> asked;
-  for (const Scenario& scenario : read_scenarios(root / "scenarios")) {
-    if (asks_for_golden(scenario)) {
-      asked.insert(golden_file(root, golden_name(scenario)).lexically_normal().string());
-    }
+  for (const auto& scenario : all) {
+    asked.insert(golden_file(root, golden_name(*scenario)).lexically_normal().string());
   }
   std::vector<std::string> found;
   if (!fs::exists(root / "golden")) return found;
@@ -137,7 +136,8 @@ int verify(const GoldenArguments& arguments) {
   const fs::path root = project_root();
   const std::string machine = what_decides_bits(read_provenance(root).json);
   bool different = false, unreadable = false;
-  for (const auto& scenario : chosen(arguments.patterns, root)) {
+  const auto scenarios = chosen(arguments.patterns, root);
+  for (const auto& scenario : scenarios) {
     try {
       different |= verify_one(*scenario, root, machine) == kDifferent;
     } catch (const Error& error) {
@@ -147,7 +147,7 @@ int verify(const GoldenArguments& arguments) {
     }
   }
   if (arguments.patterns.empty()) {
-    for (const std::string& file : unasked(root)) {
+    for (const std::string& file : unasked(scenarios, root)) {
       say(fmt::format("UNASKED  {}   no scenario asks for it: remove it, or name it again", file));
       different = true;
     }

@@ -33,6 +33,10 @@ const Names delayed_scaling_parts = {"fp8.scale.forward",
                                      "fp8.scale_inv.backward",
                                      "fp8.recipe"};
 
+void add_parts(const Names& parts, AdapterDeclaration& adapter) {
+  adapter.parts.insert(adapter.parts.end(), parts.begin(), parts.end());
+}
+
 AdapterDeclaration reference() {
   AdapterDeclaration adapter;
   adapter.name = "reference";
@@ -40,8 +44,7 @@ AdapterDeclaration reference() {
   adapter.save_formats = {"native", "state_dict"};
   adapter.parts = quantised_parts;
   adapter.parts.emplace_back("master");
-  adapter.parts.insert(adapter.parts.end(), delayed_scaling_parts.begin(),
-                       delayed_scaling_parts.end());
+  add_parts(delayed_scaling_parts, adapter);
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = low_bit_optimizers;
   adapter.models = {"layernorm_mlp"};
@@ -95,19 +98,8 @@ AdapterDeclaration transformer_engine() {
                      {"before_load", {"fresh", "init_fp8_metadata", "placeholder", "left_out"}},
                      {"unsafe_pickle", {"allowed", "refused"}}};
   adapter.save_formats = {"dcp", "torch_save", "extra_state"};
-  adapter.parts = {"param",
-                   "moment1.values",
-                   "moment2.values",
-                   "step",
-                   "lr",
-                   "loss",
-                   "fp8.scale.forward",
-                   "fp8.scale.backward",
-                   "fp8.amax_history.forward",
-                   "fp8.amax_history.backward",
-                   "fp8.scale_inv.forward",
-                   "fp8.scale_inv.backward",
-                   "fp8.recipe"};
+  adapter.parts = {"param", "moment1.values", "moment2.values", "step", "lr", "loss"};
+  add_parts(delayed_scaling_parts, adapter);
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = {"adamw"};
   adapter.models = {"layernorm_mlp"};

@@ -55,6 +55,14 @@ def device_mesh(request: PhaseRequest, device: torch.device) -> DeviceMesh:
     return DeviceMesh(device.type, ranks.contiguous(), mesh_dim_names=tuple(names))
 
 
+def tensor_of(
+    values, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Grid values (a buffer of fp32, empty on a rank without rows) rounded to nearest even."""
+    tensor = torch.frombuffer(values, dtype=torch.float32) if len(values) else torch.empty(0)
+    return tensor.reshape(shape).to(device, dtype)
+
+
 def distributed_as(parameter: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
     """This rank's shard as a tensor distributed as the parameter is, and where it is."""
     if not isinstance(parameter, DTensor):

@@ -49,6 +49,7 @@ from harness.adapters.python.torch_ranks import (  # noqa: E402
     device_mesh,
     distributed_as,
     join,
+    tensor_of,
     too_few_gpus,
 )
 
@@ -174,8 +175,7 @@ class Torchao(Adapter):
 
     def _tensor(self, values, shape: tuple[int, ...]) -> torch.Tensor:
         """Grid values as a tensor of the parameters' dtype, rounded to nearest even."""
-        tensor = torch.frombuffer(values, dtype=torch.float32) if len(values) else torch.empty(0)
-        return tensor.reshape(shape).to(self.device, PARAM_DTYPES[self.settings.param_dtype])
+        return tensor_of(values, shape, PARAM_DTYPES[self.settings.param_dtype], self.device)
 
 
 ADAPTER = Torchao

@@ -68,6 +68,7 @@ from harness.adapters.python.torch_ranks import (  # noqa: E402
     device_mesh,
     distributed_as,
     join,
+    tensor_of,
     too_few_gpus,
 )
 
@@ -94,9 +95,8 @@ class TransformerEngine(Adapter):
     stand_ins = tuple(STAND_INS)
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    loss = (
-        0.0  # of this rank's samples at the last step behind the save: a resumed run has no other
-    )
+    # Of this rank's samples at the last step behind the save: a resumed run has no other.
+    loss = 0.0
 
     @classmethod
     def supports(cls, request: PhaseRequest) -> str | None:
@@ -234,10 +234,13 @@ class TransformerEngine(Adapter):
                 self._tell(number, module, layer, backward=True)
         FP8GlobalStateManager.reduce_and_update_fp8_tensors(forward=False)
         for name, parameter in self.parameters():
-            rows = self.rows(name) if isinstance(parameter, DTensor) else None
-            rows = range(parameter.shape[0]) if rows is None else rows
+            is_shard = isinstance(parameter, DTensor)
+            rows = self.rows(name) if is_shard else range(parameter.shape[0])
             values = self.settings.gradient(name, rows, number)
-            parameter.grad = self._as_held(parameter, values, len(rows))
+            local = tensor_of(
+                values, (len(rows), *parameter.shape[1:]), parameter.dtype, self.device
+            )
+            parameter.grad = distributed_as(parameter, local)
 
     def _tell(self, number: int, module: Fp8Module, layer: nn.Module, backward: bool) -> None:
         """Into row 0 of the history, where a cast to FP8 leaves the amax that it has seen."""
@@ -259,33 +262,17 @@ class TransformerEngine(Adapter):
             loss = 0.5 * (result.float() - target.float()).square().sum()
             loss.backward()
             total += float(loss.detach())
-        if wrap_of(self.request) == "none":
-            self._add_gradients()
         if number > settings.save_after:
             self.loss = total
 
-    def _add_gradients(self) -> None:
-        """Of all replicas, in the order of their ranks."""
-        world = self.place.world
-        for parameter in self.model.parameters():
-            everyone = [torch.empty_like(parameter.grad) for _ in range(world)]
-            dist.all_gather(everyone, parameter.grad)
-            parameter.grad.copy_(torch.stack(everyone).sum(0))
-
     def _features(self, stream: Stream, number: int, batch: range) -> torch.Tensor:
         values = samples(self.settings, stream, number, batch)
-        rows = torch.frombuffer(values, dtype=torch.float32).clone().reshape(len(batch), -1)
-        return rows.to(self.device, PARAM_DTYPES[self.settings.param_dtype])
+        shape = (len(batch), self.settings.model.width)
+        return tensor_of(values, shape, PARAM_DTYPES[self.settings.param_dtype], self.device)
 
     def _sizes(self) -> tuple[int, int, torch.dtype, torch.device]:
         model = self.settings.model
         return model.width, model.hidden, PARAM_DTYPES[self.settings.param_dtype], self.device
-
-    def _as_held(self, parameter: torch.Tensor, values, rows: int) -> torch.Tensor:
-        """This rank's shard of a gradient, distributed as the parameter is."""
-        local = torch.frombuffer(values, dtype=torch.float32) if len(values) else torch.empty(0)
-        local = local.reshape(rows, *parameter.shape[1:]).to(self.device, parameter.dtype)
-        return distributed_as(parameter, local.clone())
 
 
 class _Model(nn.Module):

@@ -17,7 +17,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import state_dict as dcp_state
 
 from harness.adapters.python import extra_state
-from harness.adapters.python.transformer_engine_settings import option, wrap_of
+from harness.adapters.python.transformer_engine_settings import option
 
 if TYPE_CHECKING:
     from harness.adapters.python.transformer_engine import TransformerEngine
@@ -49,7 +49,7 @@ def load(run: TransformerEngine, folder: Path) -> None:
         _load_gathered(run, folder, before)
     elif way == "torch_save":
         content = torch.load(_rank_file(run, folder), weights_only=False)
-        _set_model(run, content["model"], before)
+        _set_model(run, _wanted(content["model"], before), before)
         run.optimizer.load_state_dict(content["optimizer"])
     else:
         load_extra_states(run, folder / "extra_states.pt")
@@ -75,10 +75,8 @@ def content_of(state: object) -> bytes | None:
 
 def _load_gathered(run: TransformerEngine, folder: Path, before: str) -> None:
     state = _gathered(run)
-    model = state["model"]
-    if before == "left_out":
-        state["model"] = model = {k: v for k, v in model.items() if not k.endswith(KEY)}
-    elif before == "placeholder":
+    state["model"] = model = _wanted(state["model"], before)
+    if before == "placeholder":
         saved = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
         for key in model:
             if key.endswith(KEY):
@@ -88,9 +86,14 @@ def _load_gathered(run: TransformerEngine, folder: Path, before: str) -> None:
     dcp_state.set_optimizer_state_dict(run.model, run.optimizer, state["optimizer"])
 
 
+def _wanted(model: dict[str, object], before: str) -> dict[str, object]:
+    """What the load asks for: without the extra states where the scenario leaves their keys out."""
+    if before != "left_out":
+        return model
+    return {key: value for key, value in model.items() if not key.endswith(KEY)}
+
+
 def _set_model(run: TransformerEngine, model: dict[str, object], before: str) -> None:
-    if before == "left_out":
-        model = {key: value for key, value in model.items() if not key.endswith(KEY)}
     run.model.load_state_dict(model, strict=before != "left_out")
 
 
@@ -103,7 +106,4 @@ def _gathered(run: TransformerEngine) -> dict[str, dict]:
 
 
 def _rank_file(run: TransformerEngine, folder: Path) -> Path:
-    """Replicas are alike, so whatever the mesh, the first one's will do."""
-    is_own = run.settings.fp8.reduce_amax is False
-    rank = run.place.rank if is_own or wrap_of(run.request) != "none" else 0
-    return folder / f"rank{rank}.pt"
+    return folder / f"rank{run.place.rank}.pt"

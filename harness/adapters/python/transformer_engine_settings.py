@@ -58,8 +58,8 @@ def why_not(request: PhaseRequest) -> str | None:
         return "the transformer_engine adapter keeps no master weights"
     if settings.save_format not in SAVE_FORMATS:
         return f"the transformer_engine adapter has no way of saving {settings.save_format}"
-    if wrap_of(request) == "none" and request.size_of("dp") > 1:
-        return "wrap = none has replicas and no shards: mesh rep<n>"
+    if wrap_of(request) == "none" and request.world > 1:
+        return "wrap = none holds plain tensors on one rank: no shards and no replicas"
     if request.mesh != request.save_mesh:
         if settings.save_format == "torch_save" and wrap_of(request) != "none":
             return "torch_save checkpoints of shards load on the mesh that saved them only"

@@ -7,19 +7,15 @@ module itself computes with something else, and that difference is what the case
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from harness.adapters.python.extra_state import recipe_line
 from harness.adapters.python.state_file import Piece, whole
+from harness.adapters.python.torch_state import bytes_of, cut_as, whole_here
 
 DIRECTIONS = {"scaling_fwd": "forward", "scaling_bwd": "backward"}
 FIELDS = ("scale", "amax_history", "scale_inv")
-NAME_OF = {torch.float32: "F32", torch.bfloat16: "BF16", torch.int64: "I64"}
 PART_OF = {"exp_avg": "moment1.values", "exp_avg_sq": "moment2.values"}
 
 
@@ -57,35 +53,10 @@ def recipe_words(module: nn.Module) -> str:
 
 def parameter_pieces(name: str, parameter: torch.Tensor, state: dict) -> list[Piece]:
     """A parameter and what the optimizer keeps of it."""
-    pieces = _cut_as(parameter, name, "param", parameter.detach())
+    pieces = cut_as(parameter, name, "param", parameter.detach())
     for key, value in state.items():
         if key in PART_OF:
-            pieces += _cut_as(parameter, name, PART_OF[key], value)
+            pieces += cut_as(parameter, name, PART_OF[key], value)
         else:
-            local = local_of(value)
-            pieces.append(whole(name, key, NAME_OF[local.dtype], local.shape, bytes_of(local)))
+            pieces.append(whole_here(name, key, value))
     return pieces
-
-
-def local_of(value: torch.Tensor) -> torch.Tensor:
-    return value.to_local() if isinstance(value, DTensor) else value
-
-
-def bytes_of(tensor: torch.Tensor) -> bytes:
-    tensor = tensor.detach().contiguous().cpu()
-    return ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
-
-
-def _cut_as(parameter: torch.Tensor, name: str, part: str, value: torch.Tensor) -> list[Piece]:
-    """One box of a tensor that is cut as the parameter is; none where the shard is empty."""
-    local = local_of(value)
-    if local.numel() == 0:
-        return []
-    offsets = (0,) * parameter.dim()
-    if isinstance(parameter, DTensor):
-        _, offsets = compute_local_shape_and_global_offset(
-            parameter.shape, parameter.device_mesh, parameter.placements
-        )
-    shape = tuple(parameter.shape)
-    dtype = NAME_OF[local.dtype]
-    return [Piece(name, part, dtype, shape, tuple(offsets), tuple(local.shape), bytes_of(local))]

@@ -215,23 +215,25 @@ const std::vector<DefectDescription>& defect_descriptions() {
        "master re-derived from the parameter"},
       {Defect::extra_state_empty_before_first_forward, "extra_state_empty_before_first_forward",
        "FP8 modules have no state before their first step, so the load finds nowhere to put it",
-       "extra state empty"},
+       "extra state empty", true},
       {Defect::extra_state_dropped, "extra_state_dropped",
        "the load leaves FP8 scales and amax histories as fresh modules have them",
-       "extra state dropped"},
+       "extra state dropped", true},
       {Defect::amax_history_reset, "amax_history_reset",
-       "the load leaves the amax histories zero; the scales are right", "amax history reset"},
+       "the load leaves the amax histories zero; the scales are right", "amax history reset", true},
       {Defect::amax_history_shifted_by_one, "amax_history_shifted_by_one",
-       "the load moves the rows of the amax histories up by one", "amax history one row off"},
+       "the load moves the rows of the amax histories up by one", "amax history one row off", true},
       {Defect::scale_inv_stale, "scale_inv_stale",
-       "the inverses of the FP8 scales are saved as they were one step before", "scale_inv stale"},
+       "the inverses of the FP8 scales are saved as they were one step before", "scale_inv stale",
+       true},
       {Defect::forward_and_backward_swapped, "forward_and_backward_swapped",
        "the load exchanges forward's and backward's FP8 state, in the columns that both have",
-       "forward and backward swapped"},
+       "forward and backward swapped", true},
       {Defect::rank0_extra_state_everywhere, "rank0_extra_state_everywhere",
-       "every rank loads the FP8 state that rank 0 kept for itself", "rank 0's extra state"},
+       "every rank loads the FP8 state that rank 0 kept for itself", "rank 0's extra state", true},
       {Defect::amax_not_reduced, "amax_not_reduced",
-       "from the load on, every rank updates its FP8 scales by its own amaxes", "amax not reduced"},
+       "from the load on, every rank updates its FP8 scales by its own amaxes", "amax not reduced",
+       true},
   };
   return all;
 }
@@ -243,8 +245,8 @@ const DefectDescription* find_defect(std::string_view name) {
   return nullptr;
 }
 
-bool concerns(Defect defect, const Settings& settings) {
-  return defect < Defect::extra_state_empty_before_first_forward || !settings.fp8.recipe.empty();
+bool concerns(const DefectDescription& defect, const Settings& settings) {
+  return !defect.of_fp8 || !settings.fp8.recipe.empty();
 }
 
 Defects::Defects(const std::vector<std::string>& names) {

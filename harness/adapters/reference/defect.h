@@ -43,12 +43,13 @@ struct DefectDescription {
   std::string name;     // as [[fault]] and --defect write it
   std::string summary;  // one line
   std::string fit;      // the diagnosis that names it
+  bool of_fp8 = false;  // it touches nothing but FP8 state
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);
 
-// False where a run of these settings keeps nothing that the mistake could touch: FP8 state.
-bool concerns(Defect defect, const Settings& settings);
+// False where a run of these settings keeps nothing that the mistake could touch.
+bool concerns(const DefectDescription& defect, const Settings& settings);
 
 class Defects {
  public:

@@ -114,18 +114,16 @@ DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>&
   keep_telling(cases);
   DetectionRow row;
   row.scenario = row_name(*cases.front().scenario);
+  const auto concerned = [&](const DetectionCell& cell) {
+    return concerns(*find_defect(cell.defect), cases.front().scenario->settings);
+  };
   for (const std::string& defect : defects) {
     DetectionCell& cell = row.cells.emplace_back();
     cell.defect = defect;
-    if (!concerns(find_defect(defect)->defect, cases.front().scenario->settings)) {
-      cell.outcome = Outcome::no_effect;
-    }
+    if (!concerned(cell)) cell.outcome = Outcome::no_effect;
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto open = [&](const DetectionCell& cell) {
-      return worth(cell) < 4 &&
-             concerns(find_defect(cell.defect)->defect, cases.front().scenario->settings);
-    };
+    const auto open = [&](const DetectionCell& cell) { return worth(cell) < 4 && concerned(cell); };
     if (std::none_of(row.cells.begin(), row.cells.end(), open)) break;
     const Run control = run(with_only(cases[i], ""), root, folder);
     const bool green = control.result.verdict == Verdict::pass;
