@@ -153,6 +153,7 @@ TEST(Float8Code, EqualsWhatMlDtypesAndTorchMake) {
 template <class Cast>
 std::vector<std::uint8_t> codes_with_nan(const std::vector<float>& values, std::uint8_t nan) {
   std::vector<std::uint8_t> codes;
+  codes.reserve(values.size());
   for (const float value : values) codes.push_back(std::isnan(value) ? nan : Cast::code(value));
   return codes;
 }
