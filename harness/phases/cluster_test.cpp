@@ -286,6 +286,13 @@ TEST_F(ClusterTest, DefectIsOfTheSelectedCasesOnly) {
 
 // ---- forks, servers, launchers -------------------------------------------------------------
 
+TEST_F(ClusterTest, ServersLeaveNothingBehind) {
+  EXPECT_EQ(run({scenario("plain.toml") + "[plain_python@system,dp2->dp2]"}), 0) << printed();
+  for (const auto& entry : fs::recursive_directory_iterator(out())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("servers-")) << entry.path();
+  }
+}
+
 TEST_F(ClusterTest, KilledForkIsAVerdictAndItsServerGoesOn) {
   const pid_t program = start({scenario("slow_steps.py")});
   wait_until_reached("step 3");

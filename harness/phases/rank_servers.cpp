@@ -196,6 +196,8 @@ void RankServers::stop() {
     process_->end(kLauncherGrace);
   }
   process_.reset();
+  std::error_code ignored;  // the next run empties the whole work folder
+  fs::remove_all(setup_.scratch, ignored);
 }
 
 }  // namespace resumecheck

@@ -48,6 +48,8 @@ class Place:
 
     coordinates: {"rep": 1, "dp": 0}. local_rank: among the ranks of its machine, which is the GPU
     it takes. meeting_point: a file of this phase alone, on which its ranks find each other.
+    temporary: where frameworks keep what must not outlive the run, such as compiled steps; shared
+    by the phases of one rank server's ranks, a fresh start's own.
     """
 
     rank: int
@@ -55,6 +57,7 @@ class Place:
     coordinates: dict[str, int]
     local_rank: int
     meeting_point: Path
+    temporary: Path
 
 
 class Adapter:

@@ -17,9 +17,11 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -57,6 +59,7 @@ class RankServer:
     def run(self) -> None:
         """Until the harness says stop or the launcher is gone."""
         adopt_orphans()
+        keep_temporary_files_in(self.scratch / "tmp")
         started = time.monotonic()
         try:
             self.adapter = load_adapter(self.adapter_name)
@@ -143,6 +146,14 @@ class RankServer:
         write_whole(self.scratch / name, [json.dumps({"schema": SCHEMA, **content}).encode()])
 
 
+def keep_temporary_files_in(folder: Path) -> Path:
+    """A phase ends without the interpreter's own clean-up, so what a framework leaves among the
+    temporary files (torch does, once it is imported) must lie where the run removes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    return folder
+
+
 def load_adapter(name: str) -> type[Adapter]:
     """Imports harness/adapters/python/<name>.py, and with it the framework."""
     return importlib.import_module(f"harness.adapters.python.{name}").ADAPTER
@@ -156,6 +167,7 @@ def run_here(adapter: type[Adapter], request: PhaseRequest, rank: int) -> None:
         coordinates=request.coordinates(rank),
         local_rank=launched_as(LOCAL_RANK_VARIABLES, rank),
         meeting_point=request.records / "filestore",
+        temporary=Path(tempfile.gettempdir()),
     )
     stacks = os.open(
         request.records / f"stacks_rank{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -174,8 +186,9 @@ def run_once(file: Path) -> None:
             f"{file}: mesh {request.mesh} has {request.world} ranks, the launcher started {world}; "
             f"none of {', '.join(WORLD_VARIABLES)} may be set"
         )
-    request.records.mkdir(parents=True, exist_ok=True)
+    temporary = keep_temporary_files_in(request.records / f"tmp_rank{rank}")
     run_here(load_adapter(request.adapter), request, rank)
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 def start_afresh(file: Path, world: int) -> None:

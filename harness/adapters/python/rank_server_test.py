@@ -231,6 +231,34 @@ def test_nothing_stays_behind_between_phases(server):
     assert not hidden, "temporary files stayed"
 
 
+def keeps_a_temporary_file(tmp_path):
+    """A scenario's code that leaves one, and tells where."""
+    scenario, told = tmp_path / "scenario.py", tmp_path / "told"
+    scenario.write_text(
+        "import subprocess, tempfile\n"
+        "def build(original, run):\n"
+        "    original()\n"
+        "    left = tempfile.mkdtemp() + ' ' + subprocess.getoutput('mktemp -u')\n"
+        f"    open({str(told)!r}, 'w').write(left)\n"
+    )
+    return str(scenario), told
+
+
+def test_what_a_framework_leaves_among_temporary_files_lies_in_the_scratch(server, tmp_path):
+    scenario, told = keeps_a_temporary_file(tmp_path)
+    server.ask(scenario_file=scenario)
+    places = [Path(left).parent for left in told.read_text().split()]
+    assert places == [server.scratch / "tmp"] * 2
+
+
+def test_a_fresh_start_takes_its_temporary_files_along(tmp_path):
+    scenario, told = keeps_a_temporary_file(tmp_path)
+    assert once(write_request(tmp_path, scenario_file=scenario)).returncode == 0
+    places = [Path(left).parent for left in told.read_text().split()]
+    assert places == [tmp_path / "records" / "tmp_rank0"] * 2
+    assert not places[0].exists(), "temporary files stayed"
+
+
 def test_processes_that_a_phase_started_end_with_it(server, tmp_path):
     """Even one in a session of its own that holds the output open."""
     scenario, pids = tmp_path / "scenario.py", tmp_path / "pids"

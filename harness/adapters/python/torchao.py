@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 from pathlib import Path
 
 from harness.adapters.python.adapter import Adapter, set_before_import
@@ -73,9 +72,8 @@ class Torchao(Adapter):
         place = self.place
         self.device = join(self.request, place)
         self.mesh = device_mesh(self.request, self.device)
-        # Whatever is compiled is compiled by this phase: a cache that outlives it could be stale.
-        self.compile_cache = self.request.records / f"compiled_rank{place.rank}"
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.compile_cache)
+        # A cache that outlives the run could be stale; phases and ranks share it, as a job's do.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place.temporary / "compiled")
         self._choose_compiled(1 if self.request.saves else self.settings.save_after + 1)
         self.draws = self.settings.optimizer.stochastic_rounding
         torch.manual_seed(self.settings.init_seed)
@@ -107,7 +105,6 @@ class Torchao(Adapter):
     def close(self) -> None:
         self.notes.append(f"graphs compiled in this phase: {_graphs_compiled()}")
         dist.destroy_process_group()
-        shutil.rmtree(self.compile_cache, ignore_errors=True)
 
     def fresh(self, seed: int, given: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
         """A model with its optimizer, which is given the parameters in declared order: modules
