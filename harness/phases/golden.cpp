@@ -142,6 +142,34 @@ json json_of(const Golden& golden) {
           {"steps", steps}};
 }
 
+void add_features(const Settings& settings, json& decides) {
+  const Settings::Model& model = settings.model;
+  const Settings::Optimizer& optimizer = settings.optimizer;
+  if (model.tied) decides["tied"] = true;
+  if (model.experts > 0) decides["experts"] = model.experts;
+  if (model.dropout > 0) decides["dropout"] = model.dropout;
+  if (!model.frozen.empty()) {
+    decides["frozen"] = {{"parameters", model.frozen},
+                         {"from", model.frozen_from},
+                         {"until", model.frozen_until}};
+  }
+  for (const Settings::Optimizer::Group& group : optimizer.groups) {
+    decides["groups"].push_back({{"parameters", group.parameters},
+                                 {"lr", group.lr},
+                                 {"weight_decay", group.weight_decay}});
+  }
+  if (!optimizer.schedule.empty()) {
+    decides["schedule"] = {{"name", optimizer.schedule}, {"steps", optimizer.schedule_steps}};
+  }
+  if (optimizer.clip_norm > 0) decides["clip_norm"] = optimizer.clip_norm;
+  if (settings.loss_scale.initial > 0) {
+    decides["loss_scale"] = {{"initial", settings.loss_scale.initial},
+                             {"growth_interval", settings.loss_scale.growth_interval},
+                             {"largest", settings.loss_scale.largest}};
+  }
+  if (settings.data != "by_step") decides["data"] = settings.data;
+}
+
 // Left out where it is as in every run, so that no digest changes because there is one more choice.
 void add_what_is_not_usual(const Settings& settings, json& decides) {
   const Settings::Optimizer& optimizer = settings.optimizer;
@@ -159,6 +187,7 @@ void add_what_is_not_usual(const Settings& settings, json& decides) {
                       {"update", fp8.update},
                       {"reduce_amax", fp8.reduce_amax}};
   }
+  add_features(settings, decides);
   if (!optimizer.stochastic_rounding) return;
   decides["stochastic_rounding"] = true;
   if (optimizer.profile == "canonical") return;

@@ -150,6 +150,15 @@ TEST(SettingsDigest, ChangesWithEverythingThatDecidesTheBits) {
       [](Settings& s) { s.master_dtype = "fp32"; },
       [](Settings& s) { s.optimizer.profile_after_save = "torchao_eager"; },
       [](Settings& s) { s.optimizer.stochastic_rounding = true; },
+      [](Settings& s) { s.model.tied = true; },
+      [](Settings& s) { s.model.experts = 2; },
+      [](Settings& s) { s.model.dropout = 0.5; },
+      [](Settings& s) { s.model.frozen = {"a"}; },
+      [](Settings& s) { s.optimizer.groups = {{{"a"}, 1e-3, 0}}; },
+      [](Settings& s) { s.optimizer.schedule = "linear_warmup"; },
+      [](Settings& s) { s.optimizer.clip_norm = 1; },
+      [](Settings& s) { s.loss_scale.initial = 2; },
+      [](Settings& s) { s.data = "stream"; },
   };
   Settings settings;
   settings.parameters = {{"a", {4, 2}}};

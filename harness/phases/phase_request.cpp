@@ -33,7 +33,13 @@ Json to_json(const Settings::Model& model) {
   return {{"kind", model.kind},
           {"layers", model.layers},
           {"width", model.width},
-          {"hidden", model.hidden}};
+          {"hidden", model.hidden},
+          {"tied", model.tied},
+          {"experts", model.experts},
+          {"dropout", model.dropout},
+          {"frozen", model.frozen},
+          {"frozen_from", model.frozen_from},
+          {"frozen_until", model.frozen_until}};
 }
 
 Json to_json(const Settings::Fp8& fp8) {
@@ -44,6 +50,16 @@ Json to_json(const Settings::Fp8& fp8) {
           {"format", fp8.format},
           {"update", fp8.update},
           {"reduce_amax", fp8.reduce_amax}};
+}
+
+Json to_json(const std::vector<Settings::Optimizer::Group>& groups) {
+  Json all = Json::array();
+  for (const auto& group : groups) {
+    all.push_back({{"parameters", group.parameters},
+                   {"lr", group.lr},
+                   {"weight_decay", group.weight_decay}});
+  }
+  return all;
 }
 
 Json to_json(const Settings& settings, std::uint64_t init_seed) {
@@ -67,11 +83,21 @@ Json to_json(const Settings& settings, std::uint64_t init_seed) {
             {"weight_decay", optimizer.weight_decay},
             {"block", optimizer.block},
             {"min_quantised_elements", optimizer.min_quantised_elements},
-            {"stochastic_rounding", optimizer.stochastic_rounding}}},
+            {"stochastic_rounding", optimizer.stochastic_rounding},
+            {"groups", to_json(optimizer.groups)},
+            {"schedule", optimizer.schedule},
+            {"schedule_steps", optimizer.schedule_steps},
+            {"clip_norm", optimizer.clip_norm}}},
+          {"loss_scale",
+           {{"initial", settings.loss_scale.initial},
+            {"growth_interval", settings.loss_scale.growth_interval},
+            {"largest", settings.loss_scale.largest}}},
           {"gradients", settings.gradients},
+          {"data", settings.data},
           {"accumulate", settings.accumulate},
           {"save_after", settings.save_after},
           {"train_until", settings.train_until},
+          {"resumes", settings.resumes},
           {"save_format", settings.save_format}};
 }
 
@@ -102,6 +128,7 @@ class Reader {
   }
 
   Reader object(const char* key) const { return {file_, raw(key), path(key)}; }
+  Reader element(const char* key, const Json& one) const { return {file_, one, path(key)}; }
 
   Error wrong(const char* key, const std::string& what) const {
     return Error(Error::Kind::harness, file_.string(), fmt::format("key {} {}", path(key), what),
@@ -122,6 +149,12 @@ Settings::Model read_model(const Reader& reader) {
   model.layers = reader.get<std::int64_t>("layers");
   model.width = reader.get<std::int64_t>("width");
   model.hidden = reader.get<std::int64_t>("hidden");
+  model.tied = reader.get<bool>("tied");
+  model.experts = reader.get<std::int64_t>("experts");
+  model.dropout = reader.get<double>("dropout");
+  model.frozen = reader.get<std::vector<std::string>>("frozen");
+  model.frozen_from = reader.get<std::int64_t>("frozen_from");
+  model.frozen_until = reader.get<std::int64_t>("frozen_until");
   return model;
 }
 
@@ -137,6 +170,37 @@ Settings::Fp8 read_fp8(const Reader& reader) {
   return fp8;
 }
 
+Settings::Optimizer read_optimizer(const Reader& reader) {
+  Settings::Optimizer optimizer;
+  optimizer.name = reader.get<std::string>("name");
+  optimizer.profile = reader.get<std::string>("profile");
+  optimizer.profile_after_save = reader.get<std::string>("profile_after_save");
+  optimizer.lr = reader.get<double>("lr");
+  const auto betas = reader.get<std::vector<double>>("betas");
+  if (betas.size() != 2) throw reader.wrong("betas", "needs two numbers");
+  optimizer.beta1 = betas[0];
+  optimizer.beta2 = betas[1];
+  optimizer.eps = reader.get<double>("eps");
+  optimizer.weight_decay = reader.get<double>("weight_decay");
+  optimizer.block = reader.get<std::int64_t>("block");
+  optimizer.min_quantised_elements = reader.get<std::int64_t>("min_quantised_elements");
+  optimizer.stochastic_rounding = reader.get<bool>("stochastic_rounding");
+  for (const Json& group : reader.raw("groups")) {
+    const Reader one = reader.element("groups", group);
+    optimizer.groups.push_back({one.get<std::vector<std::string>>("parameters"),
+                                one.get<double>("lr"), one.get<double>("weight_decay")});
+  }
+  optimizer.schedule = reader.get<std::string>("schedule");
+  optimizer.schedule_steps = reader.get<std::int64_t>("schedule_steps");
+  optimizer.clip_norm = reader.get<double>("clip_norm");
+  return optimizer;
+}
+
+Settings::LossScale read_loss_scale(const Reader& reader) {
+  return {reader.get<double>("initial"), reader.get<std::int64_t>("growth_interval"),
+          reader.get<double>("largest")};
+}
+
 Settings read_settings(const Reader& reader) {
   Settings settings;
   settings.seed = reader.get<std::uint64_t>("seed");
@@ -147,24 +211,14 @@ Settings read_settings(const Reader& reader) {
   settings.master_dtype = reader.get<std::string>("master_dtype");
   settings.model = read_model(reader.object("model"));
   settings.fp8 = read_fp8(reader.object("fp8"));
-  const Reader optimizer = reader.object("optimizer");
-  settings.optimizer.name = optimizer.get<std::string>("name");
-  settings.optimizer.profile = optimizer.get<std::string>("profile");
-  settings.optimizer.profile_after_save = optimizer.get<std::string>("profile_after_save");
-  settings.optimizer.lr = optimizer.get<double>("lr");
-  const auto betas = optimizer.get<std::vector<double>>("betas");
-  if (betas.size() != 2) throw optimizer.wrong("betas", "needs two numbers");
-  settings.optimizer.beta1 = betas[0];
-  settings.optimizer.beta2 = betas[1];
-  settings.optimizer.eps = optimizer.get<double>("eps");
-  settings.optimizer.weight_decay = optimizer.get<double>("weight_decay");
-  settings.optimizer.block = optimizer.get<std::int64_t>("block");
-  settings.optimizer.min_quantised_elements = optimizer.get<std::int64_t>("min_quantised_elements");
-  settings.optimizer.stochastic_rounding = optimizer.get<bool>("stochastic_rounding");
+  settings.optimizer = read_optimizer(reader.object("optimizer"));
+  settings.loss_scale = read_loss_scale(reader.object("loss_scale"));
   settings.gradients = reader.get<std::string>("gradients");
+  settings.data = reader.get<std::string>("data");
   settings.accumulate = reader.get<std::int64_t>("accumulate");
   settings.save_after = reader.get<std::int64_t>("save_after");
   settings.train_until = reader.get<std::int64_t>("train_until");
+  settings.resumes = reader.get<std::int64_t>("resumes");
   settings.save_format = reader.get<std::string>("save_format");
   return settings;
 }
@@ -195,7 +249,7 @@ PhaseRequest parse(const fs::path& file, const Json& json) {
     request.scenario_file = scenario.get<std::string>();
   }
   for (const Json& fault : reader.raw("faults")) {
-    const Reader one(file, fault, "faults");
+    const Reader one = reader.element("faults", fault);
     FaultSpec spec{one.get<std::string>("name"), std::nullopt, one.get<std::string>("at")};
     if (const Json& rank = one.raw("rank"); rank.is_number()) spec.rank = rank.get<int>();
     request.faults.push_back(spec);

@@ -10,16 +10,21 @@
 // {"wrap": "fsdp2"},
 //  "mesh": "dp4", "dims": [["dp", 4]], "device": "cpu", "settings": {"seed": 1, "init_seed": 1,
 //    "parameters": {"ffn.up": [512, 256]}, "param_dtype": "fp32",
-//    "master_dtype": "", "model": {"kind": "", "layers": 2, "width": 24, "hidden": 48},
+//    "master_dtype": "", "model": {"kind": "", "layers": 2, "width": 24, "hidden": 48,
+//              "tied": false, "experts": 0, "dropout": 0.0, "frozen": [], "frozen_from": 1,
+//              "frozen_until": 0},
 //    "fp8": {"recipe": "", "amax_history_len": 16, "amax_compute_algo": "max", "margin": 0,
 //            "format": "hybrid", "update": "fused", "reduce_amax": true}, "optimizer": {"name":
 //            "adamw8bit", "profile": "torchao_eager",
 //                  "profile_after_save": "", "stochastic_rounding": false, "lr": 0.001, "betas":
 //                  [0.9,
 //    0.999], "eps": 1e-8,
-//                  "weight_decay": 0.01, "block": 256, "min_quantised_elements": 4096},
-//    "gradients": "order_free", "accumulate": 1, "save_after": 3, "train_until": 6, "save_format":
-//    "dcp"},
+//                  "weight_decay": 0.01, "block": 256, "min_quantised_elements": 4096,
+//                  "groups": [{"parameters": ["*.bias"], "lr": 0.001, "weight_decay": 0.0}],
+//                  "schedule": "", "schedule_steps": 0, "clip_norm": 0.0},
+//    "loss_scale": {"initial": 0.0, "growth_interval": 2000, "largest": 65504.0},
+//    "gradients": "order_free", "data": "by_step", "accumulate": 1, "save_after": 3,
+//    "train_until": 6, "resumes": 1, "save_format": "dcp"},
 //  "save_mesh": "dp2", "checkpoint": "/abs/folder", "states": "/abs/folder", "records":
 //  "/abs/folder", "scenario_file": "/abs/x.py" or null, "faults": [{"name": "kill_rank", "rank": 1,
 //  "at": "step 4"}], "limit_s": 120}

@@ -74,6 +74,9 @@ void check_adapters(const Document& document, const TomlNode& root, const Scenar
           "FP8 recipe");
     check(settings.gradients, adapter.gradients, node_of(root, "run", "gradients"), name,
           "gradients");
+    for (const std::string& feature : features_of(settings)) {
+      check(feature, adapter.features, root, name, "setting");
+    }
     if (settings.gradients == "model") check_whole_operands(document, root, scenario, adapter);
   }
 }

@@ -95,7 +95,8 @@ struct AdapterDeclaration {
   std::int64_t whole_samples = 1;        // of a micro-batch, must be multiples of these
   std::vector<std::string> fp8_recipes;  // none: no [fp8]
   std::vector<std::string> gradients = {"order_free"};
-  std::vector<std::string> defects;  // deliberate mistakes that [[fault]] can switch on
+  std::vector<std::string> features;  // of features_of(): what it can do beyond the plain
+  std::vector<std::string> defects;   // deliberate mistakes that [[fault]] can switch on
 };
 const std::vector<AdapterDeclaration>& adapter_declarations();
 const AdapterDeclaration& adapter_declaration(

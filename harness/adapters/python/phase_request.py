@@ -40,6 +40,10 @@ class Optimizer:
     block: int  # elements
     min_quantised_elements: int
     stochastic_rounding: bool  # of bf16 parameters
+    groups: list[dict]  # {"parameters": patterns, "lr": .., "weight_decay": ..}
+    schedule: str  # "" | linear_warmup
+    schedule_steps: int
+    clip_norm: float  # 0: none
 
     def another(self) -> Optimizer:
         """The same optimizer with other hyperparameters, all of which change the next step."""
@@ -58,6 +62,12 @@ class Model:
     layers: int
     width: int
     hidden: int
+    tied: bool  # all layers share layers.0.fc1.weight
+    experts: int  # 0: none
+    dropout: float
+    frozen: list[str]  # patterns of parameters without gradients ...
+    frozen_from: int  # ... in these steps
+    frozen_until: int  # 0: to the end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +79,13 @@ class Fp8:
     format: str  # hybrid | e4m3
     update: str  # fused | unfused
     reduce_amax: bool  # over all ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class LossScale:
+    initial: float  # 0: none
+    growth_interval: int  # steps
+    largest: float  # of a scaled gradient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +102,13 @@ class Settings:
     model: Model
     fp8: Fp8
     optimizer: Optimizer
+    loss_scale: LossScale
     gradients: str
+    data: str  # by_step | stream
     accumulate: int
     save_after: int
     train_until: int
+    resumes: int  # in a row
     save_format: str
 
     def ordinal(self, name: str) -> int:
@@ -204,9 +224,12 @@ def _settings(content: dict) -> Settings:
         model=Model(**content["model"]),
         fp8=Fp8(**content["fp8"]),
         optimizer=Optimizer(**optimizer),
+        loss_scale=LossScale(**content["loss_scale"]),
         gradients=content["gradients"],
+        data=content["data"],
         accumulate=content["accumulate"],
         save_after=content["save_after"],
         train_until=content["train_until"],
+        resumes=content["resumes"],
         save_format=content["save_format"],
     )

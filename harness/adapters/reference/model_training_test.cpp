@@ -29,7 +29,7 @@ const std::vector<std::string> kEverything = {"param", "master", "moment1", "mom
 Settings model_settings() {
   Settings settings;
   settings.seed = 11;
-  settings.model = {"layernorm_mlp", 2, 24, 48};
+  settings.model.kind = "layernorm_mlp";
   settings.parameters = parameters_of(settings.model);
   settings.param_dtype = "bf16";
   settings.gradients = "model";
