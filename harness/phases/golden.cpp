@@ -149,14 +149,12 @@ void add_features(const Settings& settings, json& decides) {
   if (model.experts > 0) decides["experts"] = model.experts;
   if (model.dropout > 0) decides["dropout"] = model.dropout;
   if (!model.frozen.empty()) {
-    decides["frozen"] = {{"parameters", model.frozen},
-                         {"from", model.frozen_from},
-                         {"until", model.frozen_until}};
+    decides["frozen"] = {
+        {"parameters", model.frozen}, {"from", model.frozen_from}, {"until", model.frozen_until}};
   }
   for (const Settings::Optimizer::Group& group : optimizer.groups) {
-    decides["groups"].push_back({{"parameters", group.parameters},
-                                 {"lr", group.lr},
-                                 {"weight_decay", group.weight_decay}});
+    decides["groups"].push_back(
+        {{"parameters", group.parameters}, {"lr", group.lr}, {"weight_decay", group.weight_decay}});
   }
   if (!optimizer.schedule.empty()) {
     decides["schedule"] = {{"name", optimizer.schedule}, {"steps", optimizer.schedule_steps}};

@@ -154,7 +154,9 @@ TEST(SettingsDigest, ChangesWithEverythingThatDecidesTheBits) {
       [](Settings& s) { s.model.experts = 2; },
       [](Settings& s) { s.model.dropout = 0.5; },
       [](Settings& s) { s.model.frozen = {"a"}; },
-      [](Settings& s) { s.optimizer.groups = {{{"a"}, 1e-3, 0}}; },
+      [](Settings& s) {
+        s.optimizer.groups = {{{"a"}, 1e-3, 0}};
+      },
       [](Settings& s) { s.optimizer.schedule = "linear_warmup"; },
       [](Settings& s) { s.optimizer.clip_norm = 1; },
       [](Settings& s) { s.loss_scale.initial = 2; },

@@ -55,9 +55,8 @@ Json to_json(const Settings::Fp8& fp8) {
 Json to_json(const std::vector<Settings::Optimizer::Group>& groups) {
   Json all = Json::array();
   for (const auto& group : groups) {
-    all.push_back({{"parameters", group.parameters},
-                   {"lr", group.lr},
-                   {"weight_decay", group.weight_decay}});
+    all.push_back(
+        {{"parameters", group.parameters}, {"lr", group.lr}, {"weight_decay", group.weight_decay}});
   }
   return all;
 }

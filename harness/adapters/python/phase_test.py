@@ -19,7 +19,9 @@ def run(folder, adapter=PlainPython, **changes):
     """Every rank of a phase; their exit records."""
     request = read_phase_request(write_request(folder, **changes))
     for rank in range(request.world):
-        place = Place(rank, request.world, request.coordinates(rank), rank, folder / "filestore", folder)
+        place = Place(
+            rank, request.world, request.coordinates(rank), rank, folder / "filestore", folder
+        )
         run_phase(adapter, request, place)
     return [
         json.loads((request.records / f"exit_rank{rank}.json").read_text())

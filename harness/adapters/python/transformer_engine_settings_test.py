@@ -27,7 +27,7 @@ PARAMETERS = ("norm.weight", "norm.bias", "fc1.weight", "fc1.bias", "fc2.weight"
 def request_with(tmp_path):
     def make(**changes):
         changes = {
-            "model": {"kind": "layernorm_mlp", "layers": 2, "width": 48, "hidden": 96},
+            "model": {**SETTINGS["model"], "kind": "layernorm_mlp", "width": 48, "hidden": 96},
             "optimizer": {**SETTINGS["optimizer"], "name": "adamw"},
             "fp8": {**SETTINGS["fp8"], "recipe": "delayed"},
             "save_format": "dcp",
@@ -113,7 +113,7 @@ def test_a_sample_has_its_features_whoever_computes_it(request_with):
         ({"mesh": "dp3", "gradients": "model"}, None),
         (
             {
-                "model": {"kind": "layernorm_mlp", "layers": 1, "width": 24, "hidden": 96},
+                "model": {**SETTINGS["model"], "kind": "layernorm_mlp", "hidden": 96},
                 "gradients": "model",
             },
             "multiples of 16: width is 24",
