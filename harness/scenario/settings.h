@@ -27,7 +27,7 @@ struct Settings {
     bool tied = false;         // all layers share layers.0.fc1.weight
     std::int64_t experts = 0;  // of each layer's fc1 and fc2; 0: one dense pair. Sample s uses s
                                // mod experts
-    double dropout = 0;               // of fc2's input: 0 or 0.5
+    double dropout = 0;        // of fc2's input: 0 or 0.5
     std::vector<std::string> frozen;  // patterns of parameters that get no gradient ...
     std::int64_t frozen_from = 1;     // ... in these steps
     std::int64_t frozen_until = 0;    // 0: to the end
