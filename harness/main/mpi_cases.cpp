@@ -29,6 +29,7 @@
 #include "harness/ranks/merged_listener.h"
 #include "harness/ranks/mpi_communicator.h"
 #include "harness/report/report.h"
+#include "harness/state/digest.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
 
@@ -78,9 +79,23 @@ bool is_dead(const Process& process) {
   return bracket != std::string::npos && bracket + 2 < stat.size() && stat[bracket + 2] == 'Z';
 }
 
-// Rank r of the resume is process (r + 1) mod n, so that no process finds its own state again.
-int resumed_rank(int process, int processes) { return (process + processes - 1) % processes; }
-int resuming_process(int rank, int processes) { return (rank + 1) % processes; }
+// Rank r of the first resume is process (r + 1) mod n, of the next one (r + 2) mod n, so that no
+// process finds its own state again. stage: 0 for the save run.
+int rank_of(int process, std::size_t stage, int processes) {
+  return (process + processes - static_cast<int>(stage) % processes) % processes;
+}
+int process_of(int rank, std::size_t stage, int processes) {
+  return (rank + static_cast<int>(stage)) % processes;
+}
+
+// One that the cases which save in the same way resume from.
+struct SaveRun {
+  bool done = false;
+  fs::path folder;
+  PhaseRequest request;
+  PhaseOutcome outcome;
+  CheckpointGuard guard;  // rank 0 only
+};
 
 class JobRun {
  public:
@@ -88,7 +103,11 @@ class JobRun {
 
   CaseResult run(std::size_t index);  // by all processes together
   int finish();                       // the one exit code
-  void select(std::set<std::size_t> chosen) { selected_ = std::move(chosen); }
+  void select(std::set<std::size_t> chosen) {
+    selected_ = std::move(chosen);
+    finished_.clear();
+    saves_.clear();
+  }
   const std::vector<Case>& cases() const { return cases_; }
   bool speaks() const { return world_.rank() == 0; }
 
@@ -96,14 +115,17 @@ class JobRun {
   std::optional<std::string> why_skipped(const Case& c) const;
   void on_rank_zero(const std::function<void()>& work);
   CaseResult run_together(const Case& c);
-  PhaseOutcome run_phase(const PhaseRequest& request);
+  void run_save(const Case& c, SaveRun& save);
+  bool is_needed(const std::string& save_key) const;  // by a case that is still to come
+  PhaseOutcome run_phase(const PhaseRequest& request, std::size_t stage);
   CaseResult of_rank_zero(const CaseResult& mine);
   CaseResult finished(CaseResult result) const;
   void note(const CaseResult& result);
 
   void give_up(Watchdog::Reason reason);
   CaseResult cut_short(const Case& c, Watchdog::Reason reason) const;
-  PhaseOutcome outcome_cut_short(const PhaseRequest& request, Watchdog::Reason reason) const;
+  PhaseOutcome outcome_cut_short(const PhaseRequest& request, std::size_t stage,
+                                 Watchdog::Reason reason) const;
   std::optional<int> dead_process() const;
   std::string command_to_continue() const;
   void report_rest(const std::string& why);
@@ -117,13 +139,14 @@ class JobRun {
   std::shared_ptr<const Arithmetic> arithmetic_;
   std::vector<Process> processes_;
   std::unique_ptr<ResultsFile> file_;  // rank 0 only
-  std::set<std::size_t> selected_;
+  std::set<std::size_t> selected_, finished_;
+  std::map<std::string, SaveRun> saves_;
 
   std::mutex mutex_;  // what the watchdog reads when the main thread hangs
   std::vector<CaseResult> results_;
   std::optional<std::size_t> running_;
   Phases phases_;
-  std::string phase_;  // "", "save_run", "resume_run"
+  std::optional<std::size_t> stage_;  // 0: the save run, 1: the first resume
 
   std::unique_ptr<Watchdog> watchdog_;  // last: it uses all of the above
 };
@@ -170,15 +193,14 @@ std::optional<std::string> JobRun::why_skipped(const Case& c) const {
 }
 
 // All processes come here; those that are a rank of the phase's mesh run it.
-PhaseOutcome JobRun::run_phase(const PhaseRequest& request) {
-  const bool saves = request.phase == "save_run";
-  const int rank = saves ? world_.rank() : resumed_rank(world_.rank(), world_.size());
+PhaseOutcome JobRun::run_phase(const PhaseRequest& request, std::size_t stage) {
+  const int rank = rank_of(world_.rank(), stage, world_.size());
   const bool member = rank < request.mesh.world();
+  on_rank_zero([&] { prepare_phase(request); });
   const FileTime began = FileTime::clock::now();
   {
     const std::scoped_lock lock(mutex_);
-    (saves ? phases_.save_request : phases_.resume_request) = request;
-    phase_ = request.phase;
+    stage_ = stage;
   }
   if (const auto ranks = job_.part(member, rank)) {
     write_stack_on_signal(request.records / fmt::format("stacks_rank{}.txt", rank));
@@ -187,8 +209,8 @@ PhaseOutcome JobRun::run_phase(const PhaseRequest& request) {
   world_.barrier();
   const PhaseOutcome outcome = outcome_of_records(request, began, "same", "mpi");
   const std::scoped_lock lock(mutex_);
-  if (saves) phases_.save = outcome;
-  phase_.clear();
+  (stage == 0 ? phases_.save : phases_.resumes[stage - 1].outcome.emplace()) = outcome;
+  stage_.reset();
   return outcome;
 }
 
@@ -210,29 +232,54 @@ void JobRun::on_rank_zero(const std::function<void()>& work) {
 }
 
 CaseResult JobRun::run_together(const Case& c) {
+  const std::string key = c.save_key();
+  SaveRun& save = saves_[key];
   const fs::path folder = out_ / "work" / c.slug();
-  Phases phases;
-  phases.save_request = save_run_request(c, folder / "save");
-  phases.resume_request = resume_run_request(c, folder / "save", folder / "resume");
-  phases.save_request.limit_seconds = phases.resume_request.limit_seconds = arguments_.time_limit;
-  on_rank_zero([&] {
-    fs::remove_all(folder);
-    prepare_phase(phases.save_request);
-  });
-  phases.save = run_phase(phases.save_request);
-  if (phases.save.ok()) {
-    on_rank_zero([&] {
-      damage_checkpoint(phases.save_request.checkpoint, c.scenario->faults);
-      prepare_phase(phases.resume_request);
-    });
-    phases.resume = run_phase(phases.resume_request);
+  if (!save.done) {
+    save.folder = out_ / "work" / ("save-" + digest(std::string_view(key)).substr(0, 12));
+    save.request = save_run_request(c, save.folder);
   }
+  Phases phases(save.request, resume_run_requests(c, save.folder, folder));
+  phases.limit(arguments_.time_limit);
+  {
+    const std::scoped_lock lock(mutex_);
+    phases_ = phases;
+    phases_.save = save.outcome;
+  }
+  if (!save.done) run_save(c, save);
+  phases.save = save.outcome;
+  if (save.outcome.ok()) {
+    std::size_t stage = 0;
+    phases.run_resumes([&](const PhaseRequest& request) { return run_phase(request, ++stage); });
+  }
+  save.outcome.seconds = 0;  // counted once
   CaseResult result = result_of(c);
   on_rank_zero([&] {
     result = judge(c, phases, root_, out_ / "artifacts" / c.slug());
+    if (save.outcome.ok()) save.guard.judge(result);
     fs::remove_all(folder);
+    if (!is_needed(key)) fs::remove_all(save.folder);
   });
   return result;
+}
+
+void JobRun::run_save(const Case& c, SaveRun& save) {
+  on_rank_zero([&] { fs::remove_all(save.folder); });
+  PhaseRequest request = save.request;
+  request.limit_seconds = arguments_.time_limit;
+  save.outcome = run_phase(request, 0);
+  save.done = true;
+  if (!save.outcome.ok()) return;
+  on_rank_zero([&] {
+    damage_checkpoint(save.request.checkpoint, c.scenario->faults);
+    save.guard = CheckpointGuard(save.request.checkpoint);
+  });
+}
+
+bool JobRun::is_needed(const std::string& save_key) const {
+  return std::any_of(selected_.begin(), selected_.end(), [&](std::size_t i) {
+    return finished_.count(i) == 0 && running_ != i && cases_[i].save_key() == save_key;
+  });
 }
 
 CaseResult JobRun::of_rank_zero(const CaseResult& mine) {
@@ -294,6 +341,7 @@ CaseResult JobRun::run(std::size_t index) {
   result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   result = of_rank_zero(finished(result));
   note(result);
+  finished_.insert(index);
   watchdog_->relax();
   return result;
 }
@@ -308,12 +356,13 @@ std::optional<int> JobRun::dead_process() const {
 }
 
 // Ranks without a record: dead, hanging, or only waiting for the dead one.
-PhaseOutcome JobRun::outcome_cut_short(const PhaseRequest& request, Watchdog::Reason reason) const {
+PhaseOutcome JobRun::outcome_cut_short(const PhaseRequest& request, std::size_t stage,
+                                       Watchdog::Reason reason) const {
   PhaseOutcome outcome = outcome_of_records(request, FileTime::clock::now(), "same", "mpi");
   const int n = static_cast<int>(processes_.size());
   for (RankEnd& end : outcome.ranks) {
     if (end.record) continue;
-    const int process = request.phase == "save_run" ? end.rank : resuming_process(end.rank, n);
+    const int process = process_of(end.rank, stage, n);
     if (reason == Watchdog::Reason::time_limit) {
       end.how = RankEnd::How::hung;
     } else if (!is_dead(processes_[static_cast<std::size_t>(process)])) {
@@ -327,21 +376,17 @@ CaseResult JobRun::cut_short(const Case& c, Watchdog::Reason reason) const {
   CaseResult result = result_of(c);
   const bool late = reason == Watchdog::Reason::time_limit;
   const std::string limit = fmt::format("not done within {} s", arguments_.time_limit);
-  if (phase_.empty() || (!late && !dead_process())) {
+  if (!stage_ || (!late && !dead_process())) {
     result.verdict = late ? Verdict::timeout : Verdict::error;
     result.reason = late ? limit : "interrupted: the job was told to end";
     return finished(result);
   }
   Phases phases = phases_;
-  const bool saving = phase_ == "save_run";
-  const PhaseOutcome outcome =
-      outcome_cut_short(saving ? phases.save_request : phases.resume_request, reason);
-  if (saving) {
-    phases.resume_request = resume_run_request(c, out_ / "work" / c.slug() / "save",
-                                               out_ / "work" / c.slug() / "resume");
-    phases.save = outcome;
+  if (*stage_ == 0) {
+    phases.save = outcome_cut_short(phases.save_request, 0, reason);
   } else {
-    phases.resume = outcome;
+    ResumeRun& resume = phases.resumes[*stage_ - 1];
+    resume.outcome = outcome_cut_short(resume.request, *stage_, reason);
   }
   result = judge(c, phases, root_, out_ / "artifacts" / c.slug());
   if (late) result.notes.push_back(limit);
@@ -550,7 +595,7 @@ std::vector<Case> chosen_cases(const MpiCasesArguments& arguments) {
     c.device = arguments.device;
     switch_on(arguments.defects, c);
     save_run_request(c, "");  // throws where a fault does not fit the mesh
-    resume_run_request(c, "", "");
+    resume_run_requests(c, "", "");
   }
   return chosen;
 }

@@ -58,6 +58,23 @@ TEST_F(MpiProgram, APassIsZeroAndWrittenDownOnceWithHowItRan) {
   EXPECT_FALSE(fs::exists(out_ / "work")) << "states of a case that passed were kept";
 }
 
+// The second case finds the save run done, and its own ranks sit elsewhere than in the first.
+TEST_F(MpiProgram, CasesThatSaveAlikeShareASaveRunAndItGoesWithTheLast) {
+  const LaunchedJob job = run(3, quoted(kFirst) + quoted(kSecond));
+  ASSERT_EQ(job.exit_code, 0) << job.output;
+  ASSERT_EQ(results().size(), 2U);
+  EXPECT_EQ(results()[1].oracles.at("golden"), "pass");
+  EXPECT_FALSE(fs::exists(out_ / "work"));
+}
+
+TEST_F(MpiProgram, ResumesInARowRunInOneJob) {
+  const LaunchedJob job =
+      run(3, quoted("adamw8bit/moments_survive_three_resumes_in_a_row[reference,dp2->dp3]"));
+  ASSERT_EQ(job.exit_code, 0) << job.output;
+  EXPECT_EQ(results().at(0).verdict, Verdict::pass);
+  EXPECT_FALSE(fs::exists(out_ / "work"));
+}
+
 TEST_F(MpiProgram, ADefectIsOneWithTheFailureBlock) {
   const LaunchedJob job = run(3, quoted(kSecond) + "--defect scale_through_bf16");
   EXPECT_EQ(job.exit_code, 1) << job.output;

@@ -69,7 +69,8 @@ class CaseRunner {
       pending_.insert(&c);
       ++saves_[c.save_key()].cases_left;
       for (const auto& [host, mesh] :
-           {std::make_pair(save_host(c), c.from), std::make_pair(load_host(c), c.onto)}) {
+           {std::make_pair(save_host(c), c.from), std::make_pair(load_host(c), c.onto),
+            std::make_pair(load_host(c), c.scenario->settings.resumes > 1 ? c.from : c.onto)}) {
         int& world = worlds_[host.key()];
         world = std::max(world, mesh.world());
       }
@@ -233,23 +234,17 @@ void CaseRunner::run_save(const Case& c) {
 }
 
 CaseResult CaseRunner::resume(const Case& c, SaveRun& save, const fs::path& folder, bool cold) {
-  Phases phases;
-  phases.save_request = save.request;
+  Phases phases(save.request, resume_run_requests(c, save.folder, folder));
+  phases.limit(limit_of(c));
   phases.save = save.outcome;
-  phases.resume_request = resume_run_request(c, save.folder, folder);
-  phases.resume_request.limit_seconds = limit_of(c);
   if (save.outcome.ok()) {
     remove_quietly(folder);
-    phases.resume = run_phase(load_host(c), phases.resume_request, cold);
+    phases.run_resumes(
+        [&](const PhaseRequest& request) { return run_phase(load_host(c), request, cold); });
   }
   save.outcome.seconds = 0;  // counted once
   CaseResult result = judge(c, phases, options_.root, artifacts(c));
-  const auto change = save.outcome.ok() ? save.guard.what_changed() : std::nullopt;
-  if (change && result.verdict != Verdict::fail) {
-    result.verdict = Verdict::fail;
-    result.failed_at = "load";
-    result.symptom = "the resume changed the checkpoint it loaded: " + *change;
-  }
+  if (save.outcome.ok()) save.guard.judge(result);
   return result;
 }
 
@@ -267,8 +262,7 @@ CaseResult CaseRunner::confirm_cold(const Case& c, SaveRun& save, const CaseResu
       request.limit_seconds = limit_of(c);
       save.cold = run_phase(save_host(c), request, true);
     }
-    Phases phases;
-    phases.save_request = phases.resume_request = save.request;
+    Phases phases(save.request, resume_run_requests(c, save.folder, folder));
     phases.save = *save.cold;
     if (save.cold->ok()) phases.save.launch_problem = "a fresh start of it went well";
     again = judge(c, phases, options_.root, artifacts(c));

@@ -72,6 +72,14 @@ std::optional<std::string> CheckpointGuard::what_changed() const {
   return std::nullopt;
 }
 
+void CheckpointGuard::judge(CaseResult& result) const {
+  const auto change = what_changed();
+  if (!change || result.verdict == Verdict::fail) return;
+  result.verdict = Verdict::fail;
+  result.failed_at = "load";
+  result.symptom = "the resume changed the checkpoint it loaded: " + *change;
+}
+
 void damage_checkpoint(const fs::path& folder, const std::vector<FaultSpec>& faults) {
   for (const FaultSpec& fault : faults) {
     const bool truncates = fault.name == "truncate_checkpoint";

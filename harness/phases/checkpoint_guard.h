@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/case_result.h"
 #include "harness/scenario/scenario.h"
 
 namespace resumecheck {
@@ -18,6 +19,8 @@ class CheckpointGuard {
   explicit CheckpointGuard(std::filesystem::path folder);
   // "rank0.json was changed", "x was added", "y was removed"; nothing where all is as it was.
   std::optional<std::string> what_changed() const;
+  // A resume that changed it has failed, whatever else it did well.
+  void judge(CaseResult& result) const;
 
  private:
   std::filesystem::path folder_;

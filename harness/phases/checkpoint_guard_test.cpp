@@ -47,5 +47,20 @@ TEST(DamagedCheckpoint, WhereNoFileIsNothingCanBeDamaged) {
   }
 }
 
+TEST(CheckpointGuard, AResumeThatWroteIntoWhatItLoadedHasFailed) {
+  TemporaryFolder folder;
+  write_file(folder / "rank0", std::string_view("1234"));
+  const CheckpointGuard guard(folder.path());
+  CaseResult result;
+  result.verdict = Verdict::pass;
+  guard.judge(result);
+  EXPECT_EQ(result.verdict, Verdict::pass);
+  write_file(folder / "rank0", std::string_view("1235"));
+  guard.judge(result);
+  EXPECT_EQ(result.verdict, Verdict::fail);
+  EXPECT_EQ(result.failed_at, "load");
+  EXPECT_EQ(result.symptom, "the resume changed the checkpoint it loaded: rank0 was changed");
+}
+
 }  // namespace
 }  // namespace resumecheck

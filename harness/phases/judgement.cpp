@@ -108,6 +108,12 @@ std::string holder(const AssembledState& side, const Difference& difference, con
                      fmt::join(ranks, ", "), side.mesh);
 }
 
+// "second", for the resume of index 1.
+std::string ordinal(std::size_t index) {
+  constexpr const char* names[] = {"first", "second", "third", "fourth"};
+  return index < std::size(names) ? names[index] : fmt::format("{}th", index + 1);
+}
+
 // ---- the questions, in order ---------------------------------------------------------------
 
 class Judgement {
@@ -132,7 +138,7 @@ class Judgement {
   bool trajectory_differs();
   bool resume_failed_later();
   bool golden_differs();
-  bool golden_differs(const Golden& golden, bool saved, std::int64_t step);
+  bool golden_differs(const Golden& golden, const PhaseRequest& request, std::int64_t step);
   bool vacuous();
   void mark_known_broken();
 
@@ -140,15 +146,20 @@ class Judgement {
   void fail(const std::string& failed_at, const std::string& symptom) {
     result_.verdict = Verdict::fail;
     result_.failed_at = failed_at;
-    result_.symptom = symptom;
+    result_.symptom = resume_ == 0 || failed_at.rfind("save_run", 0) == 0
+                          ? symptom
+                          : fmt::format("{} resume in a row: {}", ordinal(resume_), symptom);
   }
   void cannot_judge(const std::string& reason) {
     result_.verdict = Verdict::error;
     result_.reason = reason;
   }
-  const Assembly& saved(std::int64_t step) { return read(true, step); }
-  const Assembly& resumed(std::int64_t step) { return read(false, step); }
-  const Assembly& read(bool saved, std::int64_t step);
+  const ResumeRun& resume() const { return phases_.resumes[resume_]; }
+  bool resumes_decide();
+  bool resume_differs();
+  const Assembly& saved(std::int64_t step) { return read(phases_.save_request, step); }
+  const Assembly& resumed(std::int64_t step) { return read(resume().request, step); }
+  const Assembly& read(const PhaseRequest& request, std::int64_t step);
   bool broken(const Assembly& assembly, const std::string& failed_at);
   std::optional<std::string> misfit(const Assembly& assembly) const;
   bool differs(std::int64_t step, const std::string& failed_at, const char* oracle);
@@ -161,7 +172,8 @@ class Judgement {
   const fs::path& root_;
   const fs::path& artifacts_;
   const Settings& settings_;
-  std::map<std::pair<bool, std::int64_t>, Assembly> states_;
+  std::size_t resume_ = 0;  // the one that is being judged
+  std::map<std::pair<const PhaseRequest*, std::int64_t>, Assembly> states_;
   CaseResult result_;
 };
 
@@ -180,18 +192,25 @@ void add_notes(const PhaseOutcome& outcome, std::vector<std::string>& notes) {
 }
 
 void Judgement::describe_case() {
-  const PhaseOutcome& last = phases_.resume ? *phases_.resume : phases_.save;
+  std::vector<const PhaseOutcome*> reached;
+  for (const ResumeRun& one : phases_.resumes) {
+    if (one.outcome) reached.push_back(&*one.outcome);
+  }
+  const PhaseOutcome& last = reached.empty() ? phases_.save : *reached.back();
   result_ = result_of(case_);
   if (case_.save_env) result_.save_environment = record_of(*case_.save_env, phases_.save);
   if (case_.load_env) result_.load_environment = record_of(*case_.load_env, last);
   result_.process = last.process;
   result_.transport = last.transport;
-  result_.seconds = phases_.save.seconds + (phases_.resume ? phases_.resume->seconds : 0);
+  result_.seconds = phases_.save.seconds;
   std::set<std::string> stand_ins(phases_.save.stand_ins.begin(), phases_.save.stand_ins.end());
   stand_ins.insert(last.stand_ins.begin(), last.stand_ins.end());
   result_.stand_ins.assign(stand_ins.begin(), stand_ins.end());
   add_notes(phases_.save, result_.notes);
-  if (phases_.resume) add_notes(*phases_.resume, result_.notes);
+  for (const PhaseOutcome* outcome : reached) {
+    result_.seconds += outcome->seconds;
+    add_notes(*outcome, result_.notes);
+  }
 }
 
 bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
@@ -230,13 +249,13 @@ bool Judgement::save_run_failed() {
 
 // Asked in place of the oracles, once the save run is known to have gone well.
 bool Judgement::refusal_judged() {
-  if (case_.scenario->refusal.empty() || !phases_.resume) return false;
+  if (case_.scenario->refusal.empty() || !resume().outcome) return false;
   RefusalEvidence evidence;
   evidence.wanted = case_.scenario->refusal;
-  if (!phases_.resume->ok()) {
-    evidence.failed_at = failed_at_of(*phases_.resume, false);
-    evidence.symptom = phases_.resume->symptom();
-    evidence.raised = phases_.resume->is_refusal();
+  if (const PhaseOutcome& outcome = *resume().outcome; !outcome.ok()) {
+    evidence.failed_at = failed_at_of(outcome, false);
+    evidence.symptom = outcome.symptom();
+    evidence.raised = outcome.is_refusal();
   }
   evidence.fresh = &saved(0).assembled.state;
   evidence.at_save = &saved(settings_.save_after).assembled.state;
@@ -247,21 +266,20 @@ bool Judgement::refusal_judged() {
 }
 
 bool Judgement::load_failed() {
-  if (!phases_.resume) {
+  if (!resume().outcome) {
     cannot_judge("the resume run was never started");
     return true;
   }
-  if (phases_.resume->ok()) return false;
-  const std::string at = failed_at_of(*phases_.resume, false);
-  if (is_step(at)) return false;
-  fail(at, phases_.resume->symptom());
+  if (resume().outcome->ok()) return false;
+  const std::string at = failed_at_of(*resume().outcome, false);
+  if (is_step(at) || at == "save") return false;
+  fail(at, resume().outcome->symptom());
   return true;
 }
 
-const Assembly& Judgement::read(bool saved, std::int64_t step) {
-  const auto known = states_.find({saved, step});
+const Assembly& Judgement::read(const PhaseRequest& request, std::int64_t step) {
+  const auto known = states_.find({&request, step});
   if (known != states_.end()) return known->second;
-  const PhaseRequest& request = saved ? phases_.save_request : phases_.resume_request;
   const fs::path folder = step_folder(request.states, step);
   Assembly assembly = read_states(folder, request.mesh.world());
   for (const AssemblyProblem& problem : assembly.problems) {
@@ -270,7 +288,7 @@ const Assembly& Judgement::read(bool saved, std::int64_t step) {
                   "the rank said that all went well: its adapter must write this state");
     }
   }
-  return states_.emplace(std::make_pair(saved, step), std::move(assembly)).first->second;
+  return states_.emplace(std::make_pair(&request, step), std::move(assembly)).first->second;
 }
 
 // Ranks of one run that contradict each other, or leave a hole. What they disagree about beside
@@ -331,8 +349,8 @@ void Judgement::explain_disagreement(std::int64_t step) {
   for (const AssemblyProblem& problem : resumed(step).problems) {
     if (problem.key.part.empty() || !selects(case_.scenario->parts, problem.key.part)) continue;
     if (problem.kind != AssemblyProblem::Kind::replicas_disagree) return;
-    const fs::path folder = step_folder(phases_.resume_request.states, step);
-    const int world = phases_.resume_request.mesh.world();
+    const fs::path folder = step_folder(resume().request.states, step);
+    const int world = resume().request.mesh.world();
     std::vector<RankState> ranks;
     ranks.reserve(static_cast<std::size_t>(world));
     for (int rank = 0; rank < world; ++rank) {
@@ -370,29 +388,38 @@ bool Judgement::differs(std::int64_t step, const std::string& failed_at, const c
 }
 
 bool Judgement::after_load_differs() {
-  return asked("after_load") && differs(settings_.save_after, "after_load", "after_load");
+  return asked("after_load") &&
+         differs(resume().request.settings.save_after, "after_load", "after_load");
 }
 
 // The last step whose state the resumed run left: all of them, or those before the one it failed.
 std::int64_t Judgement::last_resumed_step() const {
-  if (phases_.resume->ok()) return settings_.train_until;
-  const std::string at = failed_at_of(*phases_.resume, false);
-  return std::min<std::int64_t>(std::atoll(at.c_str() + 5) - 1, settings_.train_until);
+  const std::int64_t last = resume().request.settings.train_until;
+  if (resume().outcome->ok()) return last;
+  const std::string at = failed_at_of(*resume().outcome, false);
+  return at == "save" ? last : std::min<std::int64_t>(std::atoll(at.c_str() + 5) - 1, last);
 }
 
 bool Judgement::trajectory_differs() {
   if (!asked("trajectory")) return false;
-  for (std::int64_t step = settings_.save_after + 1; step <= last_resumed_step(); ++step) {
+  const std::int64_t first = resume().request.settings.save_after + 1;
+  for (std::int64_t step = first; step <= last_resumed_step(); ++step) {
     if (differs(step, fmt::format("step {}", step), "trajectory")) return true;
   }
   return false;
 }
 
 bool Judgement::resume_failed_later() {
-  if (phases_.resume->ok()) return false;
+  const PhaseOutcome& outcome = *resume().outcome;
+  if (outcome.ok()) return false;
   if (asked("trajectory")) result_.oracles["trajectory"] = kFail;
-  fail(failed_at_of(*phases_.resume, false), phases_.resume->symptom());
+  fail(failed_at_of(outcome, false), outcome.symptom());
   return true;
+}
+
+// Of the resume that is being judged, when all before it were right.
+bool Judgement::resume_differs() {
+  return load_failed() || after_load_differs() || trajectory_differs() || resume_failed_later();
 }
 
 // A tensor that the golden does not know was compared with nothing.
@@ -405,13 +432,15 @@ std::optional<TensorKey> beside_golden(const std::map<TensorKey, GoldenTensor>& 
   return std::nullopt;
 }
 
-bool Judgement::golden_differs(const Golden& golden, bool of_save_run, std::int64_t step) {
+bool Judgement::golden_differs(const Golden& golden, const PhaseRequest& request,
+                               std::int64_t step) {
   const auto wanted = golden.steps.find(step);
   if (wanted == golden.steps.end()) {
     throw Error(Error::Kind::harness, golden.file.string(), fmt::format("holds no step {}", step),
                 "make it anew with `resumecheck golden update`");
   }
-  const LogicalState& state = read(of_save_run, step).assembled.state;
+  const LogicalState& state = read(request, step).assembled.state;
+  const bool of_save_run = &request == &phases_.save_request;
   for (const auto& [key, tensor] : wanted->second) {
     if (!selects(case_.scenario->parts, key.part)) continue;
     const char* run = of_save_run ? "save run" : "resumed run";
@@ -458,7 +487,13 @@ bool Judgement::golden_differs() {
   result_.oracles["golden"] = kFail;
   const std::int64_t before = result_.compared_tensors;
   for (std::int64_t step = settings_.save_after; step <= settings_.train_until; ++step) {
-    if (golden_differs(*golden, true, step) || golden_differs(*golden, false, step)) return true;
+    if (golden_differs(*golden, phases_.save_request, step)) return true;
+    for (resume_ = 0; resume_ < phases_.resumes.size(); ++resume_) {
+      const Settings& taken = resume().request.settings;
+      if (step < taken.save_after || step > taken.train_until) continue;
+      if (golden_differs(*golden, resume().request, step)) return true;
+    }
+    resume_ = 0;
   }
   if (result_.compared_tensors == before) {
     cannot_judge(
@@ -475,11 +510,12 @@ bool Judgement::vacuous() {
   VacuityEvidence evidence;
   evidence.fresh = &saved(0).assembled;
   evidence.at_save = &saved(settings_.save_after).assembled;
-  evidence.after_load = &resumed(settings_.save_after).assembled;
+  const PhaseRequest& first = phases_.resumes.front().request;
+  evidence.after_load = &read(first, settings_.save_after).assembled;
   evidence.at_end = &saved(settings_.train_until).assembled;
-  evidence.resumed_end = &resumed(settings_.train_until).assembled;
+  evidence.resumed_end = &read(phases_.resumes.back().request, settings_.train_until).assembled;
   evidence.mesh_changed = !(case_.from == case_.onto);
-  evidence.same_storage = phases_.save_request.states == phases_.resume_request.states;
+  evidence.same_storage = phases_.save_request.states == first.states;
   evidence.parts = case_.scenario->parts;
   evidence.parameters = settings_.parameters;
   evidence.compared_tensors = result_.compared_tensors;
@@ -518,15 +554,22 @@ void Judgement::mark_known_broken() {
   }
 }
 
+bool Judgement::resumes_decide() {
+  for (resume_ = 0; resume_ < phases_.resumes.size(); ++resume_) {
+    const std::optional<PhaseOutcome>& outcome = resume().outcome;
+    const bool decided = (outcome && harness_failed(*outcome, "resume_run")) ||
+                         (outcome && unsupported(*outcome)) || refusal_judged() || resume_differs();
+    if (decided) return true;
+  }
+  resume_ = 0;
+  return false;
+}
+
 CaseResult Judgement::judge() {
   describe_case();
   try {
     const bool decided = harness_failed(phases_.save, "save_run") || unsupported(phases_.save) ||
-                         save_run_failed() ||
-                         (phases_.resume && harness_failed(*phases_.resume, "resume_run")) ||
-                         (phases_.resume && unsupported(*phases_.resume)) || refusal_judged() ||
-                         load_failed() || after_load_differs() || trajectory_differs() ||
-                         resume_failed_later() || golden_differs() || vacuous();
+                         save_run_failed() || resumes_decide() || golden_differs() || vacuous();
     if (!decided) result_.verdict = Verdict::pass;
   } catch (const Error& problem) {
     cannot_judge(problem.what());
@@ -542,6 +585,23 @@ CaseResult Judgement::judge() {
 }
 
 }  // namespace
+
+Phases::Phases(PhaseRequest saves, std::vector<PhaseRequest> requests)
+    : save_request(std::move(saves)) {
+  for (PhaseRequest& request : requests) resumes.push_back({std::move(request), std::nullopt});
+}
+
+void Phases::run_resumes(const std::function<PhaseOutcome(const PhaseRequest&)>& run) {
+  for (ResumeRun& one : resumes) {
+    one.outcome = run(one.request);
+    if (!one.outcome->ok()) return;
+  }
+}
+
+void Phases::limit(double seconds) {
+  save_request.limit_seconds = seconds;
+  for (ResumeRun& one : resumes) one.request.limit_seconds = seconds;
+}
 
 std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";

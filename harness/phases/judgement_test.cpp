@@ -135,20 +135,25 @@ class JudgementTest : public testing::Test {
   }
   fs::path artifacts() const { return folder_.path() / "artifacts"; }
 
+  ResumeRun& resume() {
+    if (phases_.resumes.empty()) phases_.resumes.emplace_back();
+    return phases_.resumes.front();
+  }
+
   CaseResult judged() {
     Case c;
     c.scenario = std::make_shared<const Scenario>(scenario_);
     c.adapter = "reference";
     c.from = from_;
     c.onto = onto_;
-    phases_.save_request.settings = phases_.resume_request.settings = scenario_.settings;
+    phases_.save_request.settings = resume().request.settings = scenario_.settings;
     phases_.save_request.mesh = from_;
-    phases_.resume_request.mesh = onto_;
+    resume().request.mesh = onto_;
     phases_.save_request.states = states(true);
-    phases_.resume_request.states = states(false);
+    resume().request.states = states(false);
     if (phases_.save.ranks.empty()) phases_.save.ranks = {well(0), well(1)};
-    if (with_resume_ && !phases_.resume) phases_.resume = PhaseOutcome{};
-    if (phases_.resume && phases_.resume->ranks.empty()) phases_.resume->ranks = {well(0)};
+    if (with_resume_ && !resume().outcome) resume().outcome = PhaseOutcome{};
+    if (resume().outcome && resume().outcome->ranks.empty()) resume().outcome->ranks = {well(0)};
     return judge(c, phases_, folder_.path(), artifacts());
   }
 
@@ -207,6 +212,74 @@ TEST_F(JudgementTest, WrongLaterFailsAtThatStep) {
   EXPECT_THAT(result.holders, ElementsAre("continued by rank 0 of dp2", "held by rank 0 of dp1"));
 }
 
+class ResumesInARow : public JudgementTest {
+ protected:
+  // dp2 -> dp1 -> dp2: the first takes step 4 and saves, the second loads that and goes on.
+  ResumesInARow() {
+    write_second(4, right);
+    for (const std::int64_t step : {5, 6}) write_second(step, right);
+  }
+  fs::path second() const { return folder_.path() / "second"; }
+  void write_second(std::int64_t step, const Values& values) {
+    for (int rank = 0; rank < from_.world(); ++rank) {
+      write_rank_state(step_folder(second(), step), rank_state(from_, rank, step, values));
+    }
+  }
+  void spoil_second(std::int64_t step) {
+    write_second(step, [](const std::string& part, std::int64_t s, std::int64_t i) {
+      return right(part, s, i) + (part == "param" && i == 5 ? 0.5f : 0.0f);
+    });
+  }
+  CaseResult judged_both() {
+    judged();  // fills the first
+    ResumeRun next = resume();
+    resume().request.settings.train_until = 4;
+    next.request.mesh = from_;
+    next.request.settings.save_after = 4;
+    next.request.states = second();
+    next.outcome->ranks = {well(0), well(1)};
+    phases_.resumes.resize(1);
+    phases_.resumes.push_back(next);
+    if (!reached_) phases_.resumes.back().outcome.reset();
+    Case c;
+    c.scenario = std::make_shared<const Scenario>(scenario_);
+    c.adapter = "reference";
+    c.from = from_;
+    c.onto = onto_;
+    return judge(c, phases_, folder_.path(), artifacts());
+  }
+  bool reached_ = true;
+};
+
+TEST_F(ResumesInARow, AreAllCompared) {
+  const CaseResult result = judged_both();
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.reason << result.symptom;
+  EXPECT_EQ(result.compared_tensors, (2 + 3) * 3) << "steps 3 and 4, then 4, 5 and 6";
+}
+
+TEST_F(ResumesInARow, TheSecondIsNamedWhereItIsWrong) {
+  spoil_second(4);
+  const CaseResult result = judged_both();
+  EXPECT_EQ(result.failed_at, "after_load");
+  EXPECT_THAT(result.symptom, HasSubstr("second resume in a row: param of w: 1 of 8"));
+  EXPECT_THAT(result.holders, ElementsAre("saved by rank 1 of dp2", "held by rank 1 of dp2"));
+}
+
+TEST_F(ResumesInARow, TheSecondsStepsAreComparedAndItsGoldenToo) {
+  spoil_second(6);
+  EXPECT_EQ(judged_both().failed_at, "step 6");
+  scenario_.oracles = {"after_load"};
+  write_golden_of(right);
+  const CaseResult result = judged_both();
+  EXPECT_EQ(result.failed_at, "golden");
+  EXPECT_THAT(result.symptom, HasSubstr("at step 6 of the resumed run"));
+}
+
+TEST_F(ResumesInARow, ASecondThatNeverBeganIsNoPass) {
+  reached_ = false;
+  EXPECT_EQ(judged_both().verdict, Verdict::error);
+}
+
 TEST_F(JudgementTest, UnselectedPartIsNotCompared) {
   scenario_.parts = {"param", "step"};
   spoil(false, 3, "moment1.values", 5);
@@ -237,14 +310,14 @@ TEST_F(JudgementTest, FailureBeforeTheFirstPhaseIsNamed) {
   with_resume_ = false;
   EXPECT_EQ(judged().failed_at, "save_run step 0");
   phases_.save.ranks = {well(0), well(1)};
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "", "bad build")};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "", "bad build")};
   EXPECT_EQ(judged().failed_at, "load");
 }
 
 TEST_F(JudgementTest, FailedLoadComparesNothing) {
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "load", "Missing key: w")};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "load", "Missing key: w")};
   const CaseResult result = judged();
   EXPECT_EQ(result.failed_at, "load");
   EXPECT_EQ(result.symptom, "Missing key: w");
@@ -252,8 +325,8 @@ TEST_F(JudgementTest, FailedLoadComparesNothing) {
 }
 
 TEST_F(JudgementTest, CrashInAStepComesAfterTheComparisonsBeforeIt) {
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "step 5", "boom")};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "step 5", "boom")};
   CaseResult result = judged();
   EXPECT_EQ(result.failed_at, "step 5");
   EXPECT_EQ(result.symptom, "boom");
@@ -265,12 +338,12 @@ TEST_F(JudgementTest, CrashInAStepComesAfterTheComparisonsBeforeIt) {
 }
 
 TEST_F(JudgementTest, KilledRankIsASymptom) {
-  phases_.resume = PhaseOutcome{};
+  resume().outcome = PhaseOutcome{};
   RankEnd killed;
   killed.how = RankEnd::How::killed;
   killed.signal = 9;
   killed.progress = "step 4";
-  phases_.resume->ranks = {killed};
+  resume().outcome->ranks = {killed};
   const CaseResult result = judged();
   EXPECT_EQ(result.verdict, Verdict::fail);
   EXPECT_EQ(result.failed_at, "step 4");
@@ -280,14 +353,14 @@ TEST_F(JudgementTest, KilledRankIsASymptom) {
 TEST_F(JudgementTest, ADeathInTheRightPlaceIsNoRefusal) {
   scenario_.refusal = "load: ";
   scenario_.oracles.clear();
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "load", "cannot slice")};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "load", "cannot slice")};
   EXPECT_EQ(judged().verdict, Verdict::pass);
   RankEnd killed;
   killed.how = RankEnd::How::killed;
   killed.signal = 9;
   killed.progress = "load";
-  phases_.resume->ranks = {killed};
+  resume().outcome->ranks = {killed};
   EXPECT_EQ(judged().verdict, Verdict::fail);
 }
 
@@ -300,8 +373,8 @@ TEST_F(JudgementTest, LauncherTroubleIsError) {
 }
 
 TEST_F(JudgementTest, HarnessTimeoutIsTimeout) {
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->harness_timeout = true;
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->harness_timeout = true;
   EXPECT_EQ(judged().verdict, Verdict::timeout);
 }
 
@@ -315,9 +388,9 @@ TEST_F(JudgementTest, UnsupportedIsSkip) {
 }
 
 TEST_F(JudgementTest, AnExceptionOfThatNameIsNoSkip) {
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "load", "call to print()")};
-  phases_.resume->ranks[0].record->exception->type = "Unsupported";
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "load", "call to print()")};
+  resume().outcome->ranks[0].record->exception->type = "Unsupported";
   const CaseResult result = judged();
   EXPECT_EQ(result.verdict, Verdict::fail) << "torch._dynamo.exc.Unsupported is no wish to skip";
   EXPECT_EQ(result.failed_at, "load");
@@ -325,8 +398,8 @@ TEST_F(JudgementTest, AnExceptionOfThatNameIsNoSkip) {
 
 TEST_F(JudgementTest, RanksThatDisagreeAboutAValueFail) {
   from_ = onto_ = Mesh::parse("dp2");
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {well(0), well(1)};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {well(0), well(1)};
   for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, right);
   RankState other = rank_state(onto_, 1, 3, right);
   other.values["lr/0"] = 7.0;
@@ -347,8 +420,8 @@ TEST_F(JudgementTest, StateThatWasNotWrittenIsError) {
 
 TEST_F(JudgementTest, ReplicasThatDisagreeFail) {
   onto_ = Mesh::parse("rep2");
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {well(0), well(1)};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {well(0), well(1)};
   for (const std::int64_t step : {3, 4, 5, 6}) write(false, step, right);
   RankState other = rank_state(onto_, 1, 4, right);
   other.pieces[0].bytes[4] = std::byte{1};
@@ -509,18 +582,18 @@ TEST_F(JudgementTest, RunThatNeverMovedIsVacuous) {
 
 TEST_F(JudgementTest, KnownBrokenNeedsItsSymptom) {
   scenario_.known_broken = {{"onto == 'dp1'", "step 5: boom", "owner/repo#1", "x.toml:9"}};
-  phases_.resume = PhaseOutcome{};
-  phases_.resume->ranks = {raised(0, "step 5", "boom and more")};
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "step 5", "boom and more")};
   CaseResult result = judged();
   EXPECT_EQ(result.verdict, Verdict::xfail);
   EXPECT_EQ(result.known_broken, "owner/repo#1");
 
-  phases_.resume->ranks = {raised(0, "step 4", "boom and more")};
+  resume().outcome->ranks = {raised(0, "step 4", "boom and more")};
   result = judged();
   EXPECT_EQ(result.verdict, Verdict::fail) << "another symptom is another defect";
   EXPECT_THAT(result.notes, ElementsAre(HasSubstr("another symptom")));
 
-  phases_.resume->ranks = {well(0)};
+  resume().outcome->ranks = {well(0)};
   result = judged();
   EXPECT_EQ(result.verdict, Verdict::xpass);
   EXPECT_THAT(result.reason, HasSubstr("x.toml:9"));

@@ -29,6 +29,8 @@ Value value_of(const Json& json) {
   return json.get<std::string>();
 }
 
+Json text_or_null(const fs::path& path) { return path.empty() ? Json() : Json(path.string()); }
+
 Json to_json(const Settings::Model& model) {
   return {{"kind", model.kind},
           {"layers", model.layers},
@@ -242,6 +244,9 @@ PhaseRequest parse(const fs::path& file, const Json& json) {
   request.settings = read_settings(settings);
   request.init_seed = settings.get<std::uint64_t>("init_seed");
   request.checkpoint = reader.get<std::string>("checkpoint");
+  if (const Json& next = reader.raw("next_checkpoint"); next.is_string()) {
+    request.next_checkpoint = next.get<std::string>();
+  }
   request.states = reader.get<std::string>("states");
   request.records = reader.get<std::string>("records");
   if (const Json& scenario = reader.raw("scenario_file"); scenario.is_string()) {
@@ -287,14 +292,28 @@ PhaseRequest save_run_request(const Case& c, const fs::path& folder) {
   return request;
 }
 
-PhaseRequest resume_run_request(const Case& c, const fs::path& save_folder,
-                                const fs::path& folder) {
-  PhaseRequest request = common_request(c, "resume_run", c.onto);
-  request.init_seed = request.settings.seed + 1;
-  request.checkpoint = fs::absolute(save_folder / "checkpoint");
-  request.states = fs::absolute(folder / "states");
-  request.records = fs::absolute(folder / "records");
-  return request;
+std::vector<PhaseRequest> resume_run_requests(const Case& c, const fs::path& save_folder,
+                                              const fs::path& folder) {
+  std::vector<PhaseRequest> requests;
+  const std::int64_t count = c.scenario->settings.resumes;
+  fs::path checkpoint = fs::absolute(save_folder / "checkpoint");
+  for (std::int64_t i = 0; i < count; ++i) {
+    PhaseRequest request = common_request(c, "resume_run", i % 2 == 0 ? c.onto : c.from);
+    request.save_mesh = i % 2 == 0 ? c.from : c.onto;
+    Settings& settings = request.settings;
+    request.init_seed = settings.seed + 1 + static_cast<std::uint64_t>(i);
+    settings.save_after += i;
+    const fs::path own = i == 0 ? folder : folder / fmt::format("resume{}", i + 1);
+    request.checkpoint = checkpoint;
+    if (i + 1 < count) {
+      settings.train_until = settings.save_after + 1;
+      checkpoint = request.next_checkpoint = fs::absolute(own / "checkpoint");
+    }
+    request.states = fs::absolute(own / "states");
+    request.records = fs::absolute(own / "records");
+    requests.push_back(request);
+  }
+  return requests;
 }
 
 fs::path step_folder(const fs::path& states, std::int64_t step) {
@@ -312,24 +331,23 @@ void write_phase_request(const fs::path& file, const PhaseRequest& request) {
                       {"rank", fault.rank ? Json(*fault.rank) : Json(nullptr)},
                       {"at", fault.at}});
   }
-  const Json json = {
-      {"schema", 1},
-      {"phase", request.phase},
-      {"case", request.case_name},
-      {"adapter", request.adapter},
-      {"options", options},
-      {"mesh", request.mesh.text()},
-      {"dims", dims},
-      {"device", request.device},
-      {"settings", to_json(request.settings, request.init_seed)},
-      {"save_mesh", request.save_mesh.text()},
-      {"checkpoint", request.checkpoint.string()},
-      {"states", request.states.string()},
-      {"records", request.records.string()},
-      {"scenario_file",
-       request.scenario_file.empty() ? Json(nullptr) : Json(request.scenario_file.string())},
-      {"faults", faults},
-      {"limit_s", request.limit_seconds}};
+  const Json json = {{"schema", 1},
+                     {"phase", request.phase},
+                     {"case", request.case_name},
+                     {"adapter", request.adapter},
+                     {"options", options},
+                     {"mesh", request.mesh.text()},
+                     {"dims", dims},
+                     {"device", request.device},
+                     {"settings", to_json(request.settings, request.init_seed)},
+                     {"save_mesh", request.save_mesh.text()},
+                     {"checkpoint", request.checkpoint.string()},
+                     {"next_checkpoint", text_or_null(request.next_checkpoint)},
+                     {"states", request.states.string()},
+                     {"records", request.records.string()},
+                     {"scenario_file", text_or_null(request.scenario_file)},
+                     {"faults", faults},
+                     {"limit_s", request.limit_seconds}};
   const std::string text = json.dump(1) + "\n";
   write_file(file, {std::as_bytes(std::span(text))}, Durability::survives_the_process);
 }

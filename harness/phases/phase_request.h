@@ -25,9 +25,9 @@
 //    "loss_scale": {"initial": 0.0, "growth_interval": 2000, "largest": 65504.0},
 //    "gradients": "order_free", "data": "by_step", "accumulate": 1, "save_after": 3,
 //    "train_until": 6, "resumes": 1, "save_format": "dcp"},
-//  "save_mesh": "dp2", "checkpoint": "/abs/folder", "states": "/abs/folder", "records":
-//  "/abs/folder", "scenario_file": "/abs/x.py" or null, "faults": [{"name": "kill_rank", "rank": 1,
-//  "at": "step 4"}], "limit_s": 120}
+//  "save_mesh": "dp2", "checkpoint": "/abs/folder", "next_checkpoint": "/abs/folder" or null,
+//  "states": "/abs/folder", "records": "/abs/folder", "scenario_file": "/abs/x.py" or null,
+//  "faults": [{"name": "kill_rank", "rank": 1, "at": "step 4"}], "limit_s": 120}
 #pragma once
 
 #include <filesystem>
@@ -50,15 +50,21 @@ struct PhaseRequest {
   std::uint64_t init_seed =
       1;  // settings.seed in the save run, settings.seed + 1 in the resume run
   std::filesystem::path checkpoint, states, records;
-  std::filesystem::path scenario_file;  // empty unless the scenario is a .py
+  std::filesystem::path next_checkpoint;  // of a resume that another follows: saved at its end
+  std::filesystem::path scenario_file;    // empty unless the scenario is a .py
   std::vector<FaultSpec> faults;
   double limit_seconds = 120;
 };
 
 PhaseRequest save_run_request(
     const Case& c, const std::filesystem::path& folder);  // folder/{checkpoint,states,records}
-PhaseRequest resume_run_request(const Case& c, const std::filesystem::path& save_folder,
-                                const std::filesystem::path& folder);
+
+// One, or as many in a row as the settings say: each but the last takes one step and saves, and
+// every second one is on the mesh that saved first. Of each, settings.save_after is the step that
+// it loads, and settings.train_until its last.
+std::vector<PhaseRequest> resume_run_requests(const Case& c,
+                                              const std::filesystem::path& save_folder,
+                                              const std::filesystem::path& folder);
 std::filesystem::path step_folder(const std::filesystem::path& states,
                                   std::int64_t step);  // states/step<k>
 

@@ -52,7 +52,7 @@ Case case_of(const Scenario& scenario) {
 TEST(PhaseRequestTest, SurvivesTheFile) {
   const TemporaryFolder folder;
   const PhaseRequest wrote =
-      resume_run_request(case_of(scenario()), folder / "save", folder / "resume");
+      resume_run_requests(case_of(scenario()), folder / "save", folder / "resume").front();
   write_phase_request(folder / "request.json", wrote);
   const PhaseRequest read = read_phase_request(folder / "request.json");
   EXPECT_EQ(read.phase, "resume_run");
@@ -67,7 +67,27 @@ TEST(PhaseRequestTest, SurvivesTheFile) {
   EXPECT_EQ(read.checkpoint, folder / "save/checkpoint");
   EXPECT_EQ(read.states, folder / "resume/states");
   EXPECT_EQ(read.records, folder / "resume/records");
+  EXPECT_EQ(read.next_checkpoint, folder / "resume/checkpoint");
   EXPECT_TRUE(read.scenario_file.is_absolute());
+}
+
+TEST(PhaseRequestTest, ResumesInARowTakeTurnsBetweenTheMeshes) {
+  const auto resumes = resume_run_requests(case_of(scenario()), "/save", "/resume");
+  ASSERT_EQ(resumes.size(), 3U);
+  const char* meshes[] = {"dp1", "rep2dp2", "dp1"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(resumes[i].mesh.text(), meshes[i]);
+    EXPECT_EQ(resumes[i].save_mesh.text(), meshes[(i + 1) % 2]);
+    EXPECT_EQ(resumes[i].settings.save_after, 2 + static_cast<std::int64_t>(i));
+    EXPECT_EQ(resumes[i].init_seed, resumes[i].settings.seed + 1 + i)
+        << "nothing right by accident";
+    EXPECT_EQ(resumes[i].checkpoint, i == 0 ? "/save/checkpoint" : resumes[i - 1].next_checkpoint);
+  }
+  EXPECT_EQ(resumes[0].settings.train_until, 3);
+  EXPECT_EQ(resumes[1].settings.train_until, 4);
+  EXPECT_EQ(resumes[2].settings.train_until, 6);
+  EXPECT_TRUE(resumes[2].next_checkpoint.empty()) << "nobody resumes from it";
+  EXPECT_NE(resumes[0].states, resumes[1].states);
 }
 
 TEST(PhaseRequestTest, SaveRunStartsFromTheScenariosSeed) {

@@ -50,6 +50,7 @@ AdapterDeclaration reference() {
   adapter.models = {"layernorm_mlp"};
   adapter.fp8_recipes = {"delayed"};
   adapter.gradients = {"order_free", "model"};
+  adapter.features = {"resumes"};
   adapter.defects = {"cast_moments_to_param_dtype",
                      "scale_through_bf16",
                      "swap_two_shards",
@@ -86,6 +87,7 @@ AdapterDeclaration torchao() {
   adapter.parts = quantised_parts;
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = low_bit_optimizers;
+  adapter.features = {"resumes"};
   return adapter;
 }
 
@@ -108,6 +110,7 @@ AdapterDeclaration transformer_engine() {
   adapter.whole_samples = 8;
   adapter.fp8_recipes = {"delayed", "current", "block", "mxfp8"};
   adapter.gradients = {"order_free", "model"};
+  adapter.features = {"resumes"};
   return adapter;
 }
 
@@ -118,6 +121,7 @@ AdapterDeclaration plain_python() {
   adapter.parts = {"param", "moment1.values", "step", "lr"};
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = {"sgd"};
+  adapter.features = {"resumes"};
   return adapter;
 }
 

@@ -254,6 +254,25 @@ void check_master(const Document& document, const TomlNode& root, const Scenario
   }
 }
 
+// Each resume but the last saves what the next one loads.
+void check_resumes_in_a_row(const Document& document, const TomlNode& root,
+                            const Scenario& scenario) {
+  const Settings& settings = scenario.settings;
+  if (settings.resumes == 1) return;
+  const TomlNode& node = *root.find("run")->find("resumes");
+  if (settings.save_format == "state_dict") {
+    document.refuse(node, "a state dict in memory is loaded once, by the process that has it",
+                    "write another save_format");
+  }
+  if (!settings.optimizer.profile_after_save.empty()) {
+    document.refuse(node, "profile_after_save speaks of one save, and here are several",
+                    "leave one of the two out");
+  }
+  if (!scenario.refusal.empty()) {
+    document.refuse(node, "after a refusal nothing is resumed", "leave one of the two out");
+  }
+}
+
 }  // namespace
 
 bool draws_from_a_generator(const Settings& settings) {
@@ -272,6 +291,7 @@ void check_capabilities(const Document& document, const TomlNode& root, Scenario
   check_optimizer(document, root, scenario);
   check_save_format(document, root, scenario);
   check_resumes(document, *root.find("resume"), scenario);
+  check_resumes_in_a_row(document, root, scenario);
   check_rounding(document, root, scenario);
   check_master(document, root, scenario);
   check_model(document, root, scenario);

@@ -181,10 +181,9 @@ TEST_F(ScenarioTest, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST_F(ScenarioTest, WhatIsNotBuiltYetIsRefusedNotIgnored) {
-  const char* tables[] = {
-      "[optimizer]\ngroups = []\n",     "[optimizer]\nschedule = \"cosine\"\n",
-      "[optimizer]\nclip_norm = 1.0\n", "[compare]\nexactness = \"distance\"\n",
-      "[run]\nresumes = 2\n",           "[run]\ngradients = \"order_pinned\"\n"};
+  const char* tables[] = {"[optimizer]\ngroups = []\n", "[optimizer]\nschedule = \"cosine\"\n",
+                          "[optimizer]\nclip_norm = 1.0\n", "[compare]\nexactness = \"distance\"\n",
+                          "[run]\ngradients = \"order_pinned\"\n"};
   for (const char* table : tables) {
     Lines lines;
     lines.tables = table;
@@ -260,6 +259,16 @@ TEST_F(ScenarioTest, ModelsMustHaveShapes) {
     lines.model = model;
     refused(lines, ":", words);
   }
+}
+
+TEST_F(ScenarioTest, ResumesInARowMustFit) {
+  Lines lines;
+  lines.tables = "[run]\nsave_after = 3\ntrain_until = 6\nresumes = 3\n";
+  EXPECT_EQ(read(lines.text()).settings.resumes, 3);
+  lines.tables = "[run]\nsave_after = 3\ntrain_until = 5\nresumes = 3\n";
+  refused(lines, ":8:1", "train until 6");
+  lines.tables = "[run]\nresumes = 5\n";
+  refused(lines, ":6:1", "write 1 to 4");
 }
 
 TEST_F(ScenarioTest, MeshesMustFit) {

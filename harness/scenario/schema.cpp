@@ -74,9 +74,9 @@ void read_optimizer(const Document& document, const TomlNode& node, Scenario& sc
 
 void read_run(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "run");
-  document.check_keys(node, "run",
-                      {"gradients", "accumulate", "save_after", "train_until", "save_format"},
-                      {"resumes"});
+  document.check_keys(
+      node, "run",
+      {"gradients", "accumulate", "save_after", "train_until", "resumes", "save_format"});
   Settings& settings = scenario.settings;
   for (const auto& [key, value] : node.entries) {
     if (key == "gradients") {
@@ -88,6 +88,8 @@ void read_run(const Document& document, const TomlNode& node, Scenario& scenario
       settings.save_after = document.integer(value, key, 1, most_steps);
     } else if (key == "train_until") {
       settings.train_until = document.integer(value, key, 1, most_steps);
+    } else if (key == "resumes") {
+      settings.resumes = document.integer(value, key, 1, 4);
     } else {
       settings.save_format = document.text(value, key);
     }
@@ -98,6 +100,12 @@ void read_run(const Document& document, const TomlNode& node, Scenario& scenario
                     "train_until is " + std::to_string(settings.train_until) +
                         ", not behind save_after, which is " + std::to_string(settings.save_after),
                     "train at least one step after the save");
+  }
+  if (settings.train_until < settings.save_after + settings.resumes) {
+    document.refuse(*node.find("resumes"),
+                    fmt::format("{} resumes in a row take a step each, and there are {} to take",
+                                settings.resumes, settings.train_until - settings.save_after),
+                    fmt::format("train until {}", settings.save_after + settings.resumes));
   }
 }
 

@@ -102,17 +102,22 @@ def _run(run: Adapter, progress: Progress) -> None:
             if kept(number):
                 keep(number)
 
+    def save(checkpoint: Path) -> None:
+        progress.enter("save")
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        verbs.save(checkpoint)
+
     if request.saves:
         keep(0)
         train(range(1, settings.save_after + 1), lambda number: number >= settings.save_after - 1)
-        progress.enter("save")
-        request.checkpoint.mkdir(parents=True, exist_ok=True)
-        verbs.save(request.checkpoint)
+        save(request.checkpoint)
     else:
         verbs.load(request.checkpoint)
         progress.step = settings.save_after
         keep(settings.save_after)
     train(range(settings.save_after + 1, settings.train_until + 1), lambda number: True)
+    if request.next_checkpoint:
+        save(request.next_checkpoint)
     run.close()
 
 

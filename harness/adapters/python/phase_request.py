@@ -147,6 +147,7 @@ class PhaseRequest:
     settings: Settings
     save_mesh: str
     checkpoint: Path
+    next_checkpoint: Path | None  # of a resume that another follows: saved at its end
     states: Path
     records: Path
     scenario_file: Path | None
@@ -192,7 +193,7 @@ def read_phase_request(file: Path) -> PhaseRequest:
 
 
 def _request(content: dict) -> PhaseRequest:
-    scenario_file = content["scenario_file"]
+    scenario_file, next_checkpoint = content["scenario_file"], content["next_checkpoint"]
     return PhaseRequest(
         phase=content["phase"],
         case=content["case"],
@@ -204,6 +205,7 @@ def _request(content: dict) -> PhaseRequest:
         settings=_settings(content["settings"]),
         save_mesh=content["save_mesh"],
         checkpoint=Path(content["checkpoint"]),
+        next_checkpoint=Path(next_checkpoint) if next_checkpoint else None,
         states=Path(content["states"]),
         records=Path(content["records"]),
         scenario_file=Path(scenario_file) if scenario_file else None,

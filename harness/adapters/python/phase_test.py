@@ -66,6 +66,17 @@ def test_a_resume_is_the_run_that_went_on(tmp_path, source, target):
     assert assembled(save, 3) != assembled(save, 4), "the state must move, or nothing was tested"
 
 
+def test_a_resume_that_another_follows_saves_what_it_reached(tmp_path):
+    save, first, second = tmp_path / "save", tmp_path / "first", tmp_path / "second"
+    run(save, mesh="dp2")
+    records = resume(save, first, "dp1", train_until=4, next_checkpoint=str(first / "checkpoint"))
+    records += resume(first, second, "dp2", save_after=4)
+    assert all(record["ok"] for record in records), records
+    assert records[0]["phase"] == "save"
+    for step in (4, 5):
+        assert assembled(save, step) == assembled(second, step), f"step {step}"
+
+
 def test_a_resume_run_that_loads_nothing_is_another_run(tmp_path):
     class NeverLoads(PlainPython):
         def load(self, folder):

@@ -72,6 +72,7 @@ def write_request(folder: Path, **changes) -> Path:
         "settings": {**SETTINGS, "init_seed": 1 if phase == "save_run" else 2},
         "save_mesh": mesh,
         "checkpoint": str(folder / "checkpoint"),
+        "next_checkpoint": None,
         "states": str(folder / "states"),
         "records": str(folder / "records"),
         "scenario_file": None,

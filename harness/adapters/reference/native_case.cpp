@@ -17,16 +17,17 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 // it.
 Phases run_phases(const Case& c, const std::filesystem::path& folder, const RunPhase& run_phase,
                   double limit_seconds) {
-  Phases phases;
-  phases.save_request = save_run_request(c, folder / "save");
-  phases.resume_request = resume_run_request(c, folder / "save", folder / "resume");
-  phases.save_request.limit_seconds = phases.resume_request.limit_seconds = limit_seconds;
+  Phases phases(save_run_request(c, folder / "save"),
+                resume_run_requests(c, folder / "save", folder / "resume"));
+  phases.limit(limit_seconds);
   prepare_phase(phases.save_request);
   phases.save = run_phase(phases.save_request);
   if (!phases.save.ok()) return phases;
   damage_checkpoint(phases.save_request.checkpoint, c.scenario->faults);
-  prepare_phase(phases.resume_request);
-  phases.resume = run_phase(phases.resume_request);
+  phases.run_resumes([&](const PhaseRequest& request) {
+    prepare_phase(request);
+    return run_phase(request);
+  });
   return phases;
 }
 

@@ -109,6 +109,9 @@ class Phase {
       enter("step " + std::to_string(step));
       take_step(run);
     }
+    if (request_.next_checkpoint.empty()) return;
+    enter("save");
+    run.save(request_.next_checkpoint);
   }
 
   bool in_memory() const { return request_.settings.save_format == "state_dict"; }
