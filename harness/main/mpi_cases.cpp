@@ -28,6 +28,7 @@
 #include "harness/phases/judgement.h"
 #include "harness/ranks/merged_listener.h"
 #include "harness/ranks/mpi_communicator.h"
+#include "harness/report/outcome_table.h"
 #include "harness/report/report.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
@@ -464,6 +465,8 @@ int JobRun::write_reports() {
   if (!speaks()) return code;
   write_file(out_ / "junit.xml", junit_xml(results_));
   say(summary_table(results_, wants_colour()));
+  const std::string outcomes = outcome_table(results_, {true, wants_colour()});
+  if (!outcomes.empty()) say("\n" + outcomes);
   say(fmt::format("results: {}   junit: {}", (out_ / "results.jsonl").string(),
                   (out_ / "junit.xml").string()));
   return code;

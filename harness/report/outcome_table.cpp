@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t widest = 100;
 constexpr std::size_t label_width = 14;  // of a line of a column's head
 constexpr std::size_t gap = 2;
+constexpr std::size_t least_sources = 5, most_meshes = 22;  // of a grid
 
 constexpr const char* legend =
     ". holds                  S the save fails         x silently different   - skipped\n"
@@ -35,7 +36,8 @@ struct Column {
 
 struct Group {
   std::string scenario;
-  std::vector<std::string> variants, columns, meshes;  // as they come
+  std::vector<std::string> variants, columns, meshes;  // as they come; meshes: pairs
+  std::vector<std::string> sources, each_mesh;         // that save; of all pairs
   std::map<std::string, std::map<std::string, std::map<std::string, Letter>>>
       letters;  // variant, column, mesh pair
 };
@@ -52,6 +54,10 @@ std::string column_of(const CaseResult& result) {
   return printable(name);
 }
 
+std::string pair_of(const std::string& from, const std::string& onto) {
+  return fmt::format("{}->{}", from, onto);
+}
+
 std::vector<Group> grouped(const std::vector<CaseResult>& results) {
   std::vector<Group> groups;
   for (const CaseResult& result : results) {
@@ -65,10 +71,13 @@ std::vector<Group> grouped(const std::vector<CaseResult>& results) {
     }
     const std::string variant = printable(result.variant);
     const std::string column = column_of(result);
-    const std::string meshes = printable(fmt::format("{}->{}", result.from, result.onto));
+    const std::string from = printable(result.from), onto = printable(result.onto);
+    const std::string meshes = pair_of(from, onto);
     add_unique(group->variants, variant);
     add_unique(group->columns, column);
     add_unique(group->meshes, meshes);
+    add_unique(group->sources, from);
+    for (const std::string& mesh : {from, onto}) add_unique(group->each_mesh, mesh);
     group->letters[variant][column][meshes] = {outcome_letter(result), result.verdict};
   }
   return groups;
@@ -204,7 +213,58 @@ std::string mesh_lines(const Group& group) {
   return text + line + "\n";
 }
 
+// More pairs than a row of letters can be read by.
+bool is_grid(const Group& group) {
+  return group.sources.size() >= least_sources && group.each_mesh.size() <= most_meshes;
+}
+
+// A row for each mesh that saves, a column for each that loads; the columns go by the rows'
+// numbers.
+std::string grid_of(const Group& group, const std::string& variant, const std::string& column,
+                    bool colour) {
+  std::size_t name_width = 4;
+  for (const std::string& mesh : group.each_mesh) name_width = std::max(name_width, columns(mesh));
+  name_width = std::min(name_width, widest - 14 - 3 * most_meshes);
+  std::string text = without_trailing_blanks(
+      cut_to(fmt::format("  {}{}{}", column, variant.empty() ? "" : ", ", variant), widest));
+  std::string head = fmt::format("     {:<{}}  onto", "from", name_width);
+  for (std::size_t i = 1; i <= group.each_mesh.size(); ++i) head += fmt::format(" {:>2}", i);
+  text += head + "\n";
+  const auto& letters = group.letters.at(variant).at(column);
+  for (std::size_t i = 0; i < group.each_mesh.size(); ++i) {
+    const std::string& from = group.each_mesh[i];
+    if (!contains(group.sources, from)) {
+      text += fmt::format("  {:>2} {}\n", i + 1, cut_to(from, name_width));
+      continue;
+    }
+    const std::string name = cut_to(from, name_width);
+    bool marked = false;  // the mark of the cell before stands where this one's blank would
+    std::string line = fmt::format("  {:>2} {}{}      ", i + 1, name,
+                                   std::string(name_width - columns(name), ' '));
+    for (const std::string& onto : group.each_mesh) {
+      const auto found = letters.find(pair_of(from, onto));
+      const Letter letter = found == letters.end() ? Letter{} : found->second;
+      line += std::string(marked ? 1 : 2, ' ') + text_of({letter}, 1, colour);
+      marked = is_unexpected(letter);
+    }
+    text += without_trailing_blanks(line);
+  }
+  return text;
+}
+
+std::string grids_of(const Group& group, bool colour) {
+  std::string text;
+  for (const std::string& variant : group.variants) {
+    for (const std::string& column : group.columns) {
+      if (group.letters.at(variant).count(column) == 0) continue;
+      text += grid_of(group, variant, column, colour);
+    }
+  }
+  return text;
+}
+
 std::string text_of(const Group& group, bool colour) {
+  if (is_grid(group)) return cut_to(group.scenario, widest) + "\n" + grids_of(group, colour);
   std::size_t name_width = 3, column_width = 0;
   for (const std::string& variant : group.variants) {
     name_width = std::max(name_width, 2 + columns(variant));
@@ -264,7 +324,7 @@ std::string outcome_table(const std::vector<CaseResult>& results,
   std::string text;
   for (const Group& group : grouped(results)) {
     const bool has_variants = group.variants.size() > 1 || !group.variants.front().empty();
-    if (options.only_variants && !has_variants) continue;
+    if (options.only_variants && !has_variants && !is_grid(group)) continue;
     text += fmt::format("\n{}", text_of(group, options.colour));
   }
   return text.empty() ? text : legend + text;

@@ -1,5 +1,6 @@
 // Which combinations hold, at a glance: a row for each variant of a scenario, a column for each
-// environment (pair) or native adapter, a letter for each mesh pair. Every case has exactly one
+// environment (pair) or native adapter, a letter for each mesh pair. Where five meshes or more save,
+// a grid for each of those: a row for each mesh that saves, a column for each that loads. Every case has exactly one
 // letter, and whatever is unexpected is marked, so that a wall of dots can be trusted.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace resumecheck {
 char outcome_letter(const CaseResult& result);
 
 struct OutcomeTableOptions {
-  bool only_variants = false;  // leave out scenarios that have no variants
+  bool only_variants = false;  // leave out scenarios that have neither variants nor a grid
   bool colour = false;
 };
 

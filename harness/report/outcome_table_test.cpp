@@ -55,6 +55,33 @@ TEST(OutcomeTable, IsARowAVariantAndALetterAMeshPair) {
       "  adamw4bit,bf16             .           -             .\n");
 }
 
+TEST(OutcomeTable, ManyMeshesAreAGridWithALetterInItsRowAndColumn) {
+  std::vector<CaseResult> results;
+  const char* meshes[] = {"dp1", "dp2", "tp2", "dp2tp2", "pp2"};
+  for (const char* from : meshes) {
+    for (const char* onto : meshes) {
+      const bool lost = std::string(from) == "dp2tp2" && std::string(onto) == "dp2";
+      results.push_back(result("", "", onto, lost ? Verdict::fail : Verdict::pass, "after_load"));
+      results.back().from = from;
+    }
+  }
+  results.pop_back();
+  results.push_back(result("", "", "dp8", Verdict::skip));
+  results.back().from = "pp2";
+  EXPECT_EQ(table_of(results),
+            "low_bit/moments\n"
+            "  reference\n"
+            "     from    onto  1  2  3  4  5  6\n"
+            "   1 dp1           .  .  .  .  .\n"
+            "   2 dp2           .  .  .  .  .\n"
+            "   3 tp2           .  .  .  .  .\n"
+            "   4 dp2tp2        .  x* .  .  .\n"
+            "   5 pp2           .  .  .  .     -\n"
+            "   6 dp8\n");
+  EXPECT_THAT(outcome_table(results, {true, false}), HasSubstr("dp2tp2"))
+      << "a grid is shown without variants too";
+}
+
 TEST(OutcomeTable, ALetterSaysHowACaseEnded) {
   CaseResult silent = result("", "", "dp2", Verdict::fail, "step 5");
   silent.first_difference = Difference{};
