@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +16,7 @@
 #include "harness/adapters/reference/golden_check.h"
 #include "harness/adapters/reference/reference.h"
 #include "harness/main/commands.h"
+#include "harness/report/committed_sources.h"
 #include "harness/report/report.h"
 #include "harness/scenario/case.h"
 #include "harness/scenario/variants.h"
@@ -178,9 +180,15 @@ std::string what_changes(const std::optional<Golden>& old, const Golden& made) {
   if (!old) return "new";
   const auto found = differences(*old, made);
   if (found.empty()) return "the same bits";
-  return fmt::format("{} tensors differ from the golden of {} ({}); first is {} at step {}: {}",
-                     found.size(), old->date, old->reason, to_text(found[0].key), found[0].step,
-                     found[0].what);
+  std::map<std::string, int> of_part;
+  for (const GoldenDifference& one : found) ++of_part[one.key.part];
+  std::string parts;
+  for (const auto& [part, count] : of_part) {
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, part);
+  }
+  return fmt::format("{} tensors differ from the golden of {} ({}): {}; first is {} at step {}: {}",
+                     found.size(), old->date, old->reason, parts, to_text(found[0].key),
+                     found[0].step, found[0].what);
 }
 
 std::optional<Golden> old_golden(const fs::path& root, const Scenario& scenario) {
@@ -214,6 +222,7 @@ int update(const GoldenArguments& arguments) {
                 "--reason 'what changed in the arithmetic, and why that is right'");
   }
   const fs::path root = project_root();
+  require_committed_sources(root);
   const std::string machine = what_decides_bits(read_provenance(root).json);
   for (const auto& scenario : chosen(arguments.patterns, root)) {
     update_one(*scenario, root, machine, arguments.reason);

@@ -87,6 +87,7 @@ TEST_F(GoldenCommand, AChangedScenarioSaysThatTheGoldenIsOfOtherSettings) {
   EXPECT_TRUE(says("other settings")) << output_;
   EXPECT_EQ(golden("update --reason 'another lr'"), 0) << output_;
   EXPECT_TRUE(says("differ from the golden of")) << output_;
+  EXPECT_TRUE(says("(x): 2 param; first is param of up at step 2")) << output_;
   EXPECT_EQ(golden("verify"), 0) << output_;
 }
 

@@ -1,7 +1,8 @@
 // Which combinations hold, at a glance: a row for each variant of a scenario, a column for each
-// environment (pair) or native adapter, a letter for each mesh pair. Where five meshes or more save,
-// a grid for each of those: a row for each mesh that saves, a column for each that loads. Every case has exactly one
-// letter, and whatever is unexpected is marked, so that a wall of dots can be trusted.
+// environment (pair) or native adapter, a letter for each mesh pair. Where five meshes or more
+// save, a grid for each of those: a row for each mesh that saves, a column for each that loads.
+// Every case has exactly one letter, and whatever is unexpected is marked, so that a wall of dots
+// can be trusted.
 #pragma once
 
 #include <string>

@@ -178,8 +178,10 @@ Provenance read_provenance(const fs::path& root) {
   return {new_run_id(), machine.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
+std::string built_commit() { return RESUMECHECK_COMMIT; }
+
 std::string build_text() {
-  const std::string commit = RESUMECHECK_COMMIT;
+  const std::string commit = built_commit();
   return RESUMECHECK_VERSION + (commit.empty() ? std::string() : " (" + commit.substr(0, 12) + ")");
 }
 

@@ -37,7 +37,8 @@ std::string junit_xml(const std::vector<CaseResult>& results);
 // no run wrote it, Error(harness) naming the line that is no result.
 std::vector<CaseResult> read_results(const std::filesystem::path& file);
 
-std::string build_text();  // version and commit of this build: "0.1.0 (1142ad1)"
+std::string built_commit();  // of the sources of this build, 40 digits; "unknown"
+std::string build_text();    // version and commit of this build: "0.1.0 (1142ad1)"
 
 // Appends whole lines; on a full disk cuts back to the last whole line and throws Error(harness).
 class ResultsFile {
