@@ -189,7 +189,7 @@ const std::vector<DefectDescription>& defect_descriptions() {
        "the load leaves the optimizer's step at 0; the data goes on", "step restarted"},
       {Defect::stale_shard, "stale_shard",
        "one shard is saved as it was one step before, where no other rank holds the same elements",
-       "one step stale"},
+       "one step stale", false, true},
       {Defect::zero_moments, "zero_moments",
        "the load leaves codes, scales and unquantised moments as a fresh optimizer has them",
        "fresh start"},
@@ -225,7 +225,7 @@ const std::vector<DefectDescription>& defect_descriptions() {
        "the load moves the rows of the amax histories up by one", "amax history one row off", true},
       {Defect::scale_inv_stale, "scale_inv_stale",
        "the inverses of the FP8 scales are saved as they were one step before", "scale_inv stale",
-       true},
+       true, true},
       {Defect::forward_and_backward_swapped, "forward_and_backward_swapped",
        "the load exchanges forward's and backward's FP8 state, in the columns that both have",
        "forward and backward swapped", true},
@@ -258,7 +258,7 @@ Defects::Defects(const std::vector<std::string>& names) {
       throw Error(Error::Kind::usage, "defect '" + name + "'", "the reference has no such defect",
                   "one of" + known);
     }
-    bits_ |= 1U << static_cast<unsigned>(description->defect);
+    bits_ |= std::uint64_t{1} << static_cast<unsigned>(description->defect);
   }
 }
 

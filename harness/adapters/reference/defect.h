@@ -3,6 +3,7 @@
 // way; so each defect says what it does and what the diagnosis must call it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,10 +41,11 @@ enum class Defect {
 
 struct DefectDescription {
   Defect defect;
-  std::string name;     // as [[fault]] and --defect write it
-  std::string summary;  // one line
-  std::string fit;      // the diagnosis that names it
-  bool of_fp8 = false;  // it touches nothing but FP8 state
+  std::string name;           // as [[fault]] and --defect write it
+  std::string summary;        // one line
+  std::string fit;            // the diagnosis that names it
+  bool of_fp8 = false;        // it touches nothing but FP8 state
+  bool while_saving = false;  // else it is made by the load, and by what follows
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);
@@ -54,10 +56,12 @@ bool concerns(const DefectDescription& defect, const Settings& settings);
 class Defects {
  public:
   explicit Defects(const std::vector<std::string>& names);  // Error(usage) for an unknown one
-  bool has(Defect defect) const { return (bits_ & (1U << static_cast<unsigned>(defect))) != 0; }
+  bool has(Defect defect) const {
+    return (bits_ & (std::uint64_t{1} << static_cast<unsigned>(defect))) != 0;
+  }
 
  private:
-  unsigned bits_ = 0;
+  std::uint64_t bits_ = 0;
 };
 
 // What the mistakes of the load that concern whole tensors do to a checkpoint before anybody takes

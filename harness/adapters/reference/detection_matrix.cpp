@@ -40,7 +40,7 @@ std::string digest_of_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   std::error_code ignored;
   for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
-    if (!entry.is_regular_file()) continue;
+    if (!entry.is_regular_file() || entry.path().extension() != ".safetensors") continue;
     const RankState state = read_rank_state(entry.path());
     files[fs::relative(entry.path(), folder).string()] = digest(assemble({state}).assembled.state);
   }
@@ -49,14 +49,44 @@ std::string digest_of_files(const fs::path& folder) {
   return digest(text);
 }
 
-Run run(const Case& c, const fs::path& root, const fs::path& folder) {
-  Run done;
-  done.result = run_native_case(c, root, folder, folder / "artifacts", run_phase_on_threads);
-  done.left = digest_of_files(folder / "resume" / "states");
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return done;
-}
+// One mesh pair under every mistake. Only those that are made while saving need a save run of their
+// own; the others resume from the one that nothing is wrong with.
+class Pair {
+ public:
+  Pair(const Case& c, const fs::path& root, const fs::path& folder)
+      : case_(c), root_(root), folder_(folder), right_(save(with_only(c, ""))) {}
+  ~Pair() { remove(folder_); }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  Run run(const std::string& defect) const {
+    const Case c = with_only(case_, defect);
+    const bool saves_wrongly = !defect.empty() && find_defect(defect)->while_saving;
+    const NativeSaveRun wrong = saves_wrongly ? save(c) : NativeSaveRun();
+    const fs::path own = folder_ / "resume";
+    Run done;
+    done.result = resume_native_case(c, saves_wrongly ? wrong : right_, root_, own,
+                                     folder_ / "artifacts", run_phase_on_threads);
+    done.left = digest_of_files(own);
+    remove(own);
+    return done;
+  }
+
+ private:
+  NativeSaveRun save(const Case& c) const {
+    const char* name = c.scenario->faults.empty() ? "right" : "wrong";
+    return run_native_save(c, folder_ / name, run_phase_on_threads);
+  }
+  static void remove(const fs::path& folder) {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  const Case& case_;
+  const fs::path& root_;
+  fs::path folder_;
+  NativeSaveRun right_;
+};
 
 DetectionCell cell_of(const std::string& defect, const Run& control, const Run& with_defect) {
   const CaseResult& result = with_defect.result;
@@ -125,13 +155,14 @@ DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>&
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const auto open = [&](const DetectionCell& cell) { return worth(cell) < 4 && concerned(cell); };
     if (std::none_of(row.cells.begin(), row.cells.end(), open)) break;
-    const Run control = run(with_only(cases[i], ""), root, folder);
+    const Pair pair(cases[i], root, folder);
+    const Run control = pair.run("");
     const bool green = control.result.verdict == Verdict::pass;
     if (i == 0 || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
     if (!green) continue;
     for (DetectionCell& best : row.cells) {
       if (!open(best)) continue;
-      const Run bad = run(with_only(cases[i], best.defect), root, folder);
+      const Run bad = pair.run(best.defect);
       const DetectionCell cell = cell_of(best.defect, control, bad);
       if (worth(cell) > worth(best)) best = cell;
     }

@@ -13,24 +13,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// A case's resume run finds the checkpoint as the save run left it, plus what the scenario does to
-// it.
-Phases run_phases(const Case& c, const std::filesystem::path& folder, const RunPhase& run_phase,
-                  double limit_seconds) {
-  Phases phases(save_run_request(c, folder / "save"),
-                resume_run_requests(c, folder / "save", folder / "resume"));
-  phases.limit(limit_seconds);
-  prepare_phase(phases.save_request);
-  phases.save = run_phase(phases.save_request);
-  if (!phases.save.ok()) return phases;
-  damage_checkpoint(phases.save_request.checkpoint, c.scenario->faults);
-  phases.run_resumes([&](const PhaseRequest& request) {
-    prepare_phase(request);
-    return run_phase(request);
-  });
-  return phases;
-}
-
 }  // namespace
 
 PhaseOutcome outcome_of_records(const PhaseRequest& request, FileTime began,
@@ -47,12 +29,33 @@ PhaseOutcome outcome_of_records(const PhaseRequest& request, FileTime began,
   return outcome;
 }
 
-CaseResult run_native_case(const Case& c, const std::filesystem::path& root,
-                           const std::filesystem::path& folder,
-                           const std::filesystem::path& artifacts, const RunPhase& run_phase,
-                           double limit_seconds) {
+NativeSaveRun run_native_save(const Case& c, const std::filesystem::path& folder,
+                              const RunPhase& run_phase, double limit_seconds) {
+  NativeSaveRun save;
+  save.folder = folder;
+  save.request = save_run_request(c, folder);
+  save.request.limit_seconds = limit_seconds;
+  prepare_phase(save.request);
+  save.outcome = run_phase(save.request);
+  if (save.outcome.ok()) damage_checkpoint(save.request.checkpoint, c.scenario->faults);
+  return save;
+}
+
+CaseResult resume_native_case(const Case& c, const NativeSaveRun& save,
+                              const std::filesystem::path& root,
+                              const std::filesystem::path& folder,
+                              const std::filesystem::path& artifacts, const RunPhase& run_phase,
+                              double limit_seconds) {
   const auto begin = std::chrono::steady_clock::now();
-  const Phases phases = run_phases(c, folder, run_phase, limit_seconds);
+  Phases phases(save.request, resume_run_requests(c, save.folder, folder));
+  phases.limit(limit_seconds);
+  phases.save = save.outcome;
+  if (save.outcome.ok()) {
+    phases.run_resumes([&](const PhaseRequest& request) {
+      prepare_phase(request);
+      return run_phase(request);
+    });
+  }
   CaseResult result = judge(c, phases, root, artifacts);
   result.seconds = seconds_since(begin);
   return result;

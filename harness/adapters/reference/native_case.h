@@ -19,12 +19,23 @@ PhaseOutcome outcome_of_records(const PhaseRequest& request, FileTime began,
 // Runs a phase with all its ranks and returns how they ended. Its folders are ready.
 using RunPhase = std::function<PhaseOutcome(const PhaseRequest&)>;
 
-// save run, what the harness does to the checkpoint in between, resume run, verdict. `folder` holds
-// the states while they are needed, `artifacts` what a failure leaves.
-CaseResult run_native_case(const Case& c, const std::filesystem::path& root,
-                           const std::filesystem::path& folder,
-                           const std::filesystem::path& artifacts, const RunPhase& run_phase,
-                           double limit_seconds = 120);
+struct NativeSaveRun {
+  std::filesystem::path folder;
+  PhaseRequest request;
+  PhaseOutcome outcome;
+};
+
+// The save run, and what the harness does to its checkpoint. `folder` holds its states.
+NativeSaveRun run_native_save(const Case& c, const std::filesystem::path& folder,
+                              const RunPhase& run_phase, double limit_seconds = 120);
+
+// The resumes from it, and the verdict. `folder` holds their states, `artifacts` what a failure
+// leaves.
+CaseResult resume_native_case(const Case& c, const NativeSaveRun& save,
+                              const std::filesystem::path& root,
+                              const std::filesystem::path& folder,
+                              const std::filesystem::path& artifacts, const RunPhase& run_phase,
+                              double limit_seconds = 120);
 
 // With threads as ranks.
 PhaseOutcome run_phase_on_threads(const PhaseRequest& request);
