@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "harness/adapters/reference/detection_matrix.h"
+#include "harness/adapters/reference/detection_page.h"
 #include "harness/main/commands.h"
 #include "harness/scenario/case.h"
 #include "harness/scenario/one_line.h"
 #include "harness/state/error.h"
+#include "harness/state/file.h"
 
 namespace resumecheck {
 namespace {
@@ -22,6 +24,7 @@ namespace fs = std::filesystem;
 struct DetectArguments {
   std::vector<std::string> patterns;
   bool json = false;
+  std::string page;
 };
 
 class ScratchFolder {
@@ -70,6 +73,7 @@ int detect(const DetectArguments& arguments) {
   const ScratchFolder scratch;
   DetectionMatrix matrix = detect(native_cases(selection, root), root, scratch.path());
   matrix.whole = arguments.patterns.empty();
+  if (!arguments.page.empty()) write_file(arguments.page, to_page(matrix));
   std::fputs((arguments.json ? to_json(matrix) + "\n" : to_text(matrix)).c_str(), stdout);
   return matrix.problems().empty() ? 0 : 1;
 }
@@ -82,6 +86,7 @@ void add_detect_command(CLI::App& app, int& exit_code) {
       "detect", "Defect by scenario: what is caught, and what the diagnosis calls it");
   command->add_option("patterns", arguments->patterns, "native scenarios, with * and ?");
   command->add_flag("--json", arguments->json, "print JSON");
+  command->add_option("--page", arguments->page, "write it as an HTML page, too");
   command->callback([arguments, &exit_code] { exit_code = detect(*arguments); });
 }
 
