@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "harness/state/error.h"
@@ -14,22 +15,27 @@ namespace {
 constexpr int kWeightExponent = -14;
 constexpr int kGradientExponent = -12;
 
-std::int64_t elements_a_row(const Shape& shape) {
-  return shape.empty() ? 1 : element_count({shape.begin() + 1, shape.end()});
+std::vector<ShardRun> runs_of(const Box& box, const Shape& shape) {
+  std::vector<ShardRun> runs;
+  if (box.empty()) return runs;
+  for_each_run(box, shape, [&](std::int64_t in_box, std::int64_t in_tensor, std::int64_t length) {
+    runs.push_back({in_tensor, length, in_box});
+  });
+  return runs;
 }
 
-// The blocks that a shard boundary of the mesh goes through: the same list on every rank.
-std::vector<std::int64_t> blocks_cut(const Shape& shape, const Mesh& mesh, std::int64_t block) {
-  std::vector<std::int64_t> cut;
-  if (shape.empty()) return cut;
-  const std::int64_t whole = element_count(shape);
-  const int shards = mesh.size_of("dp");
-  for (int shard = 1; shard < shards; ++shard) {
-    const std::int64_t start = chunk(shape[0], shards, shard).first * elements_a_row(shape);
-    if (start <= 0 || start >= whole || start % block == 0) continue;
-    if (cut.empty() || cut.back() != start / block) cut.push_back(start / block);
+// The blocks that a run of any rank ends or begins inside: the same list on every rank.
+std::vector<std::int64_t> blocks_cut(const Shape& shape, const Placement& placement,
+                                     const Mesh& mesh, std::int64_t block) {
+  std::set<std::int64_t> cut;
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    for (const ShardRun& run : runs_of(box_of(shape, placement, mesh, rank), shape)) {
+      for (const std::int64_t edge : {run.first, run.first + run.count}) {
+        if (edge % block != 0) cut.insert(edge / block);
+      }
+    }
   }
-  return cut;
+  return {cut.begin(), cut.end()};
 }
 
 template <typename T>
@@ -111,8 +117,10 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
       ordinal_(ordinal),
       type_(param_type_of(settings)),
       moment_type_(kernels::ParamType::fp32),
-      box_(parameter_box(shape_, mesh, rank)),
-      first_(shape_.empty() ? 0 : box_.offsets()[0] * elements_a_row(shape_)),
+      placement_(placement_of(settings, name_, mesh)),
+      held_(holds(placement_, mesh, rank)),
+      box_(box_of(shape_, placement_, mesh, rank)),
+      runs_(runs_of(box_, shape_)),
       count_(box_.element_count()),
       whole_(element_count(shape_)),
       block_(settings.optimizer.block),
@@ -134,9 +142,10 @@ ParameterShard::ParameterShard(std::string name, Shape shape, std::uint32_t ordi
     moment2_->values = moment1_->values;
     return;
   }
-  cut_blocks_ = blocks_cut(shape_, mesh, block_);
+  cut_blocks_ = blocks_cut(shape_, placement_, mesh, block_);
+  touch_blocks();
   moment1_->codes.resize(static_cast<std::size_t>(count_));
-  moment1_->scale.resize(static_cast<std::size_t>(scale_box().element_count()));
+  moment1_->scale.resize(touched_.size());
   *moment2_ = *moment1_;
   if (storage_ == kernels::Storage::e4m3) return;
   moment1_->codebook = kernels::standard_codebook(storage_, true);
@@ -159,28 +168,58 @@ Bytes ParameterShard::typed(const std::vector<float>& values) const {
   return type_ == kernels::ParamType::bf16 ? bf16_bytes_of(values) : bytes_of(values);
 }
 
-Box ParameterShard::scale_box() const {
-  if (count_ == 0) return Box({std::min(first_ / block_, blocks())}, {0});
-  const std::int64_t last = (first_ + count_ - 1) / block_;
-  return Box({first_ / block_}, {last - first_ / block_ + 1});
+// In ascending order, as runs are.
+void ParameterShard::touch_blocks() {
+  for (const ShardRun& run : runs_) {
+    for (std::int64_t block = run.first / block_; block * block_ < run.first + run.count; ++block) {
+      if (touched_.empty() || touched_.back() < block) touched_.push_back(block);
+    }
+  }
+}
+
+std::size_t ParameterShard::scale_index(std::int64_t element) const {
+  const auto found = std::lower_bound(touched_.begin(), touched_.end(), element / block_);
+  return static_cast<std::size_t>(found - touched_.begin());
+}
+
+std::vector<Box> ParameterShard::scale_boxes() const {
+  std::vector<Box> boxes;
+  for (std::size_t begin = 0; begin < touched_.size();) {
+    std::size_t end = begin + 1;
+    while (end < touched_.size() && touched_[end] == touched_[end - 1] + 1) ++end;
+    boxes.push_back(Box({touched_[begin]}, {static_cast<std::int64_t>(end - begin)}));
+    begin = end;
+  }
+  return boxes;
+}
+
+template <class Value, class Give>
+std::vector<Value> ParameterShard::by_element(const Give& give) const {
+  std::vector<Value> values;
+  values.reserve(static_cast<std::size_t>(count_));
+  for (const ShardRun& run : runs_) {
+    for (std::int64_t i = run.first; i < run.first + run.count; ++i) values.push_back(give(i));
+  }
+  return values;
 }
 
 // In a model that computes, biases begin at 0 and the weights of a norm at 1.
 std::vector<float> ParameterShard::initial_weights(bool computes, std::uint64_t init_seed) const {
-  std::vector<float> weights(static_cast<std::size_t>(count_));
-  if (computes && name_.ends_with(".bias")) return weights;
-  for (std::int64_t i = 0; i < count_; ++i) {
-    weights[static_cast<std::size_t>(i)] =
-        computes && name_.ends_with(".norm.weight")
-            ? 1.0F
-            : kernels::grid_value(init_seed, kernels::Stream::init, ordinal_, 0,
-                                  static_cast<std::uint64_t>(first_ + i), kWeightExponent);
+  if (computes && name_.ends_with(".bias")) {
+    return std::vector<float>(static_cast<std::size_t>(count_));
   }
-  return weights;
+  if (computes && name_.ends_with(".norm.weight")) {
+    return std::vector<float>(static_cast<std::size_t>(count_), 1.0F);
+  }
+  return by_element<float>([&](std::int64_t element) {
+    return kernels::grid_value(init_seed, kernels::Stream::init, ordinal_, 0,
+                               static_cast<std::uint64_t>(element), kWeightExponent);
+  });
 }
 
 std::vector<float> ParameterShard::of_whole(const std::vector<float>& whole) const {
-  return {whole.begin() + first_, whole.begin() + first_ + count_};
+  return by_element<float>(
+      [&](std::int64_t element) { return whole[static_cast<std::size_t>(element)]; });
 }
 
 std::vector<float> ParameterShard::forward_values() const {
@@ -203,47 +242,44 @@ std::vector<float> ParameterShard::forward_values() const {
 
 std::vector<float> ParameterShard::injected_gradient(std::uint64_t seed,
                                                      std::int64_t run_step) const {
-  std::vector<float> values(static_cast<std::size_t>(count_));
-  for (std::int64_t i = 0; i < count_; ++i) {
-    values[static_cast<std::size_t>(i)] = kernels::grid_value(
-        seed, kernels::Stream::gradients, ordinal_, static_cast<std::uint32_t>(run_step),
-        static_cast<std::uint64_t>(first_ + i), kGradientExponent);
-  }
-  return values;
+  return by_element<float>([&](std::int64_t element) {
+    return kernels::grid_value(seed, kernels::Stream::gradients, ordinal_,
+                               static_cast<std::uint32_t>(run_step),
+                               static_cast<std::uint64_t>(element), kGradientExponent);
+  });
 }
 
 std::vector<std::uint16_t> ParameterShard::rounding_by_element(std::uint64_t seed,
                                                                std::int64_t run_step) const {
-  std::vector<std::uint16_t> bits(static_cast<std::size_t>(count_));
-  for (std::int64_t i = 0; i < count_; ++i) {
-    bits[static_cast<std::size_t>(i)] =
-        kernels::rounding_bits(seed, ordinal_, static_cast<std::uint32_t>(run_step),
-                               static_cast<std::uint64_t>(first_ + i));
-  }
-  return bits;
+  return by_element<std::uint16_t>([&](std::int64_t element) {
+    return kernels::rounding_bits(seed, ordinal_, static_cast<std::uint32_t>(run_step),
+                                  static_cast<std::uint64_t>(element));
+  });
 }
 
-kernels::QuantisedRun ParameterShard::quantised_run() {
+kernels::QuantisedRun ParameterShard::quantised_run(const ShardRun& of) {
   const auto codebook = [](const Moment& moment) {
     return moment.codebook.empty() ? nullptr : moment.codebook.data();
   };
+  const auto at = static_cast<std::size_t>(of.in_box);
+  const std::size_t scale = scale_index(of.first);
   kernels::QuantisedRun run;
-  run.first = first_;
-  run.count = count_;
+  run.first = of.first;
+  run.count = of.count;
   run.whole = whole_;
   run.block = block_;
   run.storage = storage_;
   run.type = type_;
-  run.param = param_.data();
-  run.grad = grad_.data();
-  run.codes1 = moment1_->codes.data();
-  run.codes2 = moment2_->codes.data();
-  run.scale1 = moment1_->scale.data();
-  run.scale2 = moment2_->scale.data();
+  run.param = param_.data() + at * size_of(param_dtype());
+  run.grad = grad_.data() + at * size_of(param_dtype());
+  run.codes1 = moment1_->codes.data() + at;
+  run.codes2 = moment2_->codes.data() + at;
+  run.scale1 = moment1_->scale.data() + scale;
+  run.scale2 = moment2_->scale.data() + scale;
   run.codebook1 = codebook(*moment1_);
   run.codebook2 = codebook(*moment2_);
-  run.rounding = rounding_.empty() ? nullptr : rounding_.data();
-  run.master = has_master_ ? master_.data() : nullptr;
+  run.rounding = rounding_.empty() ? nullptr : rounding_.data() + at;
+  run.master = has_master_ ? master_.data() + at : nullptr;
   return run;
 }
 
@@ -271,17 +307,25 @@ std::vector<kernels::CutBlock> ParameterShard::step(const std::vector<float>& gr
   const OptimizerStep step = {optimizer, static_cast<std::int64_t>(step_)};
   std::vector<kernels::CutBlock> cuts;
   if (count_ == 0) return cuts;
-  if (quantised_) {
-    cuts = arithmetic.update(quantised_run(), step);
-  } else {
+  if (!quantised_) {
     arithmetic.update(plain_run(), step);
+    return cuts;
+  }
+  run_of_cut_.clear();
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    for (kernels::CutBlock& cut : arithmetic.update(quantised_run(runs_[i]), step)) {
+      cuts.push_back(std::move(cut));
+      run_of_cut_.push_back(i);
+    }
   }
   return cuts;
 }
 
 void ParameterShard::finish(const std::vector<kernels::CutBlock>& cuts,
                             const Arithmetic& arithmetic) {
-  for (const kernels::CutBlock& cut : cuts) arithmetic.finish(quantised_run(), cut);
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    arithmetic.finish(quantised_run(runs_[run_of_cut_[i]]), cuts[i]);
+  }
   if (scales_in_bf16_) keep_scales_in_bf16();
   grad_.clear();
   rounding_.clear();
@@ -311,9 +355,12 @@ void ParameterShard::cast_moments_to_param_dtype() {
 
 Bytes ParameterShard::dequantised(const Moment& moment) const {
   std::vector<float> values(static_cast<std::size_t>(count_));
-  kernels::dequantise(storage_, moment.codes.data(), moment.scale.data(),
-                      moment.codebook.empty() ? nullptr : moment.codebook.data(), first_, count_,
-                      block_, values.data(), kernels::best_isa());
+  const float* codebook = moment.codebook.empty() ? nullptr : moment.codebook.data();
+  for (const ShardRun& run : runs_) {
+    kernels::dequantise(storage_, moment.codes.data() + run.in_box,
+                        moment.scale.data() + scale_index(run.first), codebook, run.first,
+                        run.count, block_, values.data() + run.in_box, kernels::best_isa());
+  }
   return moment_type_ == kernels::ParamType::bf16 ? bf16_bytes_of(values) : bytes_of(values);
 }
 
@@ -354,8 +401,14 @@ void ParameterShard::add_moment(std::vector<Piece>& pieces, const std::string& p
     return;
   }
   add("codes", code_dtype(), shape_, box_, block_, bytes_of(moment.codes));
-  add("scale", scales_in_bf16_ ? Dtype::bf16 : Dtype::f32, {blocks()}, scale_box(), block_,
-      scales_in_bf16_ ? bf16_bytes_of(moment.scale) : bytes_of(moment.scale));
+  std::size_t at = 0;
+  for (const Box& box : scale_boxes()) {
+    const auto begin = moment.scale.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::vector<float> scales(begin, begin + box.element_count());
+    add("scale", scales_in_bf16_ ? Dtype::bf16 : Dtype::f32, {blocks()}, box, block_,
+        scales_in_bf16_ ? bf16_bytes_of(scales) : bytes_of(scales));
+    at += scales.size();
+  }
   const auto entries = static_cast<std::int64_t>(moment.codebook.size());
   if (entries == 0) return;
   add("codebook", Dtype::f32, {entries}, Box({0}, {entries}), 0, bytes_of(moment.codebook));
@@ -363,6 +416,7 @@ void ParameterShard::add_moment(std::vector<Piece>& pieces, const std::string& p
 
 std::vector<Piece> ParameterShard::pieces() const {
   std::vector<Piece> pieces;
+  if (!held_) return pieces;
   if (count_ > 0) pieces.push_back({{name_, "param"}, param_dtype(), shape_, box_, 0, param_});
   if (has_master_ && count_ > 0) {
     pieces.push_back({{name_, "master"}, Dtype::f32, shape_, box_, 0, bytes_of(master_)});
@@ -384,7 +438,14 @@ void ParameterShard::take_moment(const LogicalState& checkpoint, const std::stri
     return;
   }
   source("codes", code_dtype(), shape_).into(box_, moment.codes);
-  source("scale", Dtype::f32, {blocks()}).into(scale_box(), moment.scale);
+  const Source scale = source("scale", Dtype::f32, {blocks()});
+  std::size_t at = 0;
+  for (const Box& box : scale_boxes()) {
+    std::vector<float> scales(static_cast<std::size_t>(box.element_count()));
+    scale.into(box, scales);
+    std::copy(scales.begin(), scales.end(), moment.scale.begin() + static_cast<std::ptrdiff_t>(at));
+    at += scales.size();
+  }
   const auto entries = static_cast<std::int64_t>(moment.codebook.size());
   if (entries == 0) return;
   source("codebook", Dtype::f32, {entries}).into(Box({0}, {entries}), moment.codebook);

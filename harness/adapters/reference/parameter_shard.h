@@ -1,7 +1,7 @@
-// One parameter and its optimizer state on one rank: a contiguous run of the flattened parameter,
-// since only dimension 0 is sharded. Whether the moments are quantised, and where their blocks lie,
-// follows from the whole parameter, never from the run; deciding it on the shard changes the
-// storage width with the mesh.
+// One parameter and its optimizer state on one rank: a box, which is one run of the flattened
+// parameter where only rows are divided, and a run a row where columns are. Whether the moments are
+// quantised, and where their blocks lie, follows from the whole parameter, never from the box;
+// deciding it on the shard changes the storage width with the mesh.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harness/adapters/reference/arithmetic.h"
-#include "harness/scenario/mesh.h"
+#include "harness/scenario/placement.h"
 #include "harness/scenario/settings.h"
 #include "harness/state/assembly.h"
 #include "harness/state/state_file.h"
@@ -22,6 +22,13 @@ namespace resumecheck {
 kernels::Profile profile_of(const std::string& name);
 kernels::ParamType param_type_of(const Settings& settings);
 std::optional<kernels::Storage> storage_of(const Settings& settings);  // nothing: never quantised
+
+// Consecutive elements of the flattened parameter that are consecutive in a rank's box, too.
+struct ShardRun {
+  std::int64_t first = 0;  // in the parameter
+  std::int64_t count = 0;
+  std::int64_t in_box = 0;  // of the first
+};
 
 class ParameterShard {
  public:
@@ -72,6 +79,7 @@ class ParameterShard {
   const std::string& name() const { return name_; }
   const Shape& shape() const { return shape_; }
   const Box& box() const { return box_; }
+  const Placement& placement() const { return placement_; }
   std::int64_t elements() const { return whole_; }  // of the whole parameter
   std::int64_t local_elements() const { return count_; }
   const std::vector<std::int64_t>& cut_blocks() const { return cut_blocks_; }  // of any rank
@@ -85,11 +93,15 @@ class ParameterShard {
     Bytes values;                     // [count], where unquantised
   };
 
-  kernels::QuantisedRun quantised_run();
+  kernels::QuantisedRun quantised_run(const ShardRun& run);
   kernels::PlainRun plain_run();
   std::vector<float> initial_weights(bool computes, std::uint64_t init_seed) const;
   Bytes typed(const std::vector<float>& values) const;  // rounded to the parameter's dtype
-  Box scale_box() const;
+  void touch_blocks();
+  std::size_t scale_index(std::int64_t element) const;  // of its block, among those touched
+  std::vector<Box> scale_boxes() const;                 // consecutive blocks that are touched
+  template <class Value, class Give>
+  std::vector<Value> by_element(const Give& give) const;  // of its index in the parameter
   std::int64_t blocks() const { return whole_ / block_; }
   Dtype param_dtype() const;
   Dtype value_dtype() const;
@@ -105,9 +117,13 @@ class ParameterShard {
   std::uint32_t ordinal_;
   kernels::ParamType type_;
   kernels::ParamType moment_type_;
+  Placement placement_;
+  bool held_ = true;  // by this rank; a box may be empty all the same
   Box box_;
-  std::int64_t first_ = 0, count_ = 0, whole_ = 0, block_ = 256;
-  std::vector<std::int64_t> cut_blocks_;
+  std::vector<ShardRun> runs_;
+  std::int64_t count_ = 0, whole_ = 0, block_ = 256;
+  std::vector<std::int64_t> cut_blocks_, touched_;
+  std::vector<std::size_t> run_of_cut_;  // of each cut block of the step being taken
   kernels::Storage storage_ = kernels::Storage::map8;
   bool quantised_ = false;
   bool scales_in_bf16_ = false;

@@ -152,8 +152,8 @@ void ReferenceRun::Parts::finish_cut_blocks(std::vector<std::vector<kernels::Cut
   };
   absmax.resize(each_cut([](kernels::CutBlock&, std::size_t) {}));
   each_cut([&](kernels::CutBlock& cut, std::size_t at) {
-    absmax[at] = cut.absmax1;
-    absmax[at + 1] = cut.absmax2;
+    absmax[at] = std::max(absmax[at], cut.absmax1);
+    absmax[at + 1] = std::max(absmax[at + 1], cut.absmax2);
   });
   ranks.all_reduce_max(absmax);
   each_cut([&](kernels::CutBlock& cut, std::size_t at) {

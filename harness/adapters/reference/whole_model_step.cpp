@@ -59,7 +59,7 @@ WholeParameters::WholeParameters(const Settings& settings,
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const std::byte* from = all[static_cast<std::size_t>(rank)].data();
     for (const ParameterShard& shard : shards) {
-      const Box box = parameter_box(shard.shape(), mesh, rank);
+      const Box box = box_of(shard.shape(), shard.placement(), mesh, rank);
       const auto bytes = static_cast<std::size_t>(box.element_count()) * sizeof(float);
       if (bytes == 0) continue;
       copy_region(box, box, {from, bytes}, Box::whole(shard.shape()),
