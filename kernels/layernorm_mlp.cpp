@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernels/float_bits.h"
+
 namespace resumecheck::kernels {
 namespace {
 
@@ -47,12 +49,25 @@ std::vector<float> operand(const ModelKernels& kernels, const Columns& columns, 
   return result;
 }
 
-std::vector<float> whole_sums(const ModelKernels& kernels, const ChunkedProduct& product) {
+using Gather = std::function<void(std::vector<float>&)>;
+
+// gather: of the chunks that other ranks hold, or unset.
+std::vector<float> whole_sums(const ModelKernels& kernels, const ChunkedProduct& product,
+                              const Gather& gather = {}) {
   const std::int64_t count = product.rows * product.columns;
-  std::vector<float> chunk_sums(sized(count * sum_chunks)), sums(sized(count));
-  kernels.product_chunk_sums(product, chunk_sums.data());
-  kernels.add_chunk_sums(chunk_sums.data(), count, sums.data());
+  std::vector<float> chunk_sums(sized(count * product.range.count())), sums(sized(count));
+  if (count > 0) kernels.product_chunk_sums(product, chunk_sums.data());
+  if (gather) gather(chunk_sums);
+  if (count > 0) kernels.add_chunk_sums(chunk_sums.data(), count, sums.data());
   return sums;
+}
+
+void drop_out(const float* factors, std::vector<float>& values) {
+  if (factors == nullptr) return;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float product = values[i] * factors[i];
+    values[i] = is_nan_bits(bits_of(product)) ? float_of(0x7fc00000U) : product;
+  }
 }
 
 LinearEpilogue epilogue_of(const ChunkedProduct& product, bool scaled, float scale_inv1,
@@ -68,8 +83,9 @@ LinearEpilogue epilogue_of(const ChunkedProduct& product, bool scaled, float sca
 
 // dX of a linear layer: of the operands of dy [rows][outputs] and of its weight [outputs][inputs].
 std::vector<float> input_gradient(const ModelKernels& kernels, const ChunkedProduct& product,
-                                  bool scaled, float scale_inv_dy, float scale_inv_weight) {
-  const std::vector<float> sums = whole_sums(kernels, product);
+                                  bool scaled, float scale_inv_dy, float scale_inv_weight,
+                                  const Gather& gather = {}) {
+  const std::vector<float> sums = whole_sums(kernels, product, gather);
   std::vector<float> dx(sums.size());
   kernels.finish_linear(epilogue_of(product, scaled, scale_inv_dy, scale_inv_weight), sums.data(),
                         dx.data());
@@ -91,8 +107,8 @@ std::vector<float> weight_contributions(const ModelKernels& kernels, const float
 
 BlockActivations forward_block(const ModelKernels& kernels, const BlockShape& shape,
                                const BlockParameters& parameters, const BlockScaling* scaling,
-                               const float* x, std::int64_t rows, float* y) {
-  const std::int64_t width = shape.width, hidden = shape.hidden;
+                               const float* x, std::int64_t rows, float* y, const BlockPass& pass) {
+  const std::int64_t width = shape.width, held = shape.held_hidden();
   const Columns columns = forward_of(scaling);
   BlockActivations kept;
   kept.rows = rows;
@@ -103,33 +119,35 @@ BlockActivations forward_block(const ModelKernels& kernels, const BlockShape& sh
                     kept.normalised.data(), kept.rstd.data());
 
   kept.fc1_operand = operand(kernels, columns, fc1_input, h.data(), rows * width);
-  kept.fc1_weight = operand(kernels, columns, fc1_weight, parameters.fc1_weight, hidden * width);
+  kept.fc1_weight = operand(kernels, columns, fc1_weight, parameters.fc1_weight, held * width);
   const ChunkedProduct fc1 =
-      forward_product(kept.fc1_operand.data(), kept.fc1_weight.data(), rows, hidden, width);
+      forward_product(kept.fc1_operand.data(), kept.fc1_weight.data(), rows, held, width);
   LinearEpilogue epilogue = epilogue_of(fc1, columns.fp8, scale_inv_of(columns, fc1_input),
                                         scale_inv_of(columns, fc1_weight));
   epilogue.bias = parameters.fc1_bias;
-  kept.a.resize(sized(rows * hidden));
+  kept.a.resize(sized(rows * held));
   kernels.finish_linear(epilogue, whole_sums(kernels, fc1).data(), kept.a.data());
 
-  std::vector<float> r(sized(rows * hidden));
-  kernels.squared_relu(kept.a.data(), rows * hidden, r.data());
-  kept.fc2_operand = operand(kernels, columns, fc2_input, r.data(), rows * hidden);
-  kept.fc2_weight = operand(kernels, columns, fc2_weight, parameters.fc2_weight, width * hidden);
-  const ChunkedProduct fc2 =
-      forward_product(kept.fc2_operand.data(), kept.fc2_weight.data(), rows, width, hidden);
+  std::vector<float> r(sized(rows * held));
+  kernels.squared_relu(kept.a.data(), rows * held, r.data());
+  drop_out(pass.dropout, r);
+  kept.fc2_operand = operand(kernels, columns, fc2_input, r.data(), rows * held);
+  kept.fc2_weight = operand(kernels, columns, fc2_weight, parameters.fc2_weight, width * held);
+  const ChunkedProduct fc2 = forward_product(kept.fc2_operand.data(), kept.fc2_weight.data(), rows,
+                                             width, shape.hidden, shape.held);
   epilogue = epilogue_of(fc2, columns.fp8, scale_inv_of(columns, fc2_input),
                          scale_inv_of(columns, fc2_weight));
   epilogue.bias = parameters.fc2_bias;
   epilogue.residual = x;
-  kernels.finish_linear(epilogue, whole_sums(kernels, fc2).data(), y);
+  kernels.finish_linear(epilogue, whole_sums(kernels, fc2, pass.gather).data(), y);
   return kept;
 }
 
 BlockContributions backward_block(const ModelKernels& kernels, const BlockShape& shape,
                                   const BlockParameters& parameters, const BlockScaling* scaling,
-                                  const BlockActivations& activations, const float* dy, float* dx) {
-  const std::int64_t width = shape.width, hidden = shape.hidden, rows = activations.rows;
+                                  const BlockActivations& activations, const float* dy, float* dx,
+                                  const BlockPass& pass) {
+  const std::int64_t width = shape.width, held = shape.held_hidden(), rows = activations.rows;
   const Columns forward = forward_of(scaling), backward = backward_of(scaling);
   BlockContributions contributions;
 
@@ -137,23 +155,26 @@ BlockContributions backward_block(const ModelKernels& kernels, const BlockShape&
       operand(kernels, backward, fc2_output_gradient, dy, rows * width);
   contributions.fc2_bias.assign(dy, dy + rows * width);
   contributions.fc2_weight = weight_contributions(
-      kernels, dy_operand.data(), activations.fc2_operand.data(), rows, width, hidden);
-  const std::vector<float> dr = input_gradient(
+      kernels, dy_operand.data(), activations.fc2_operand.data(), rows, width, held);
+  std::vector<float> dr = input_gradient(
       kernels,
-      input_gradient_product(dy_operand.data(), activations.fc2_weight.data(), rows, width, hidden),
+      input_gradient_product(dy_operand.data(), activations.fc2_weight.data(), rows, width, held),
       backward.fp8, scale_inv_of(backward, fc2_output_gradient), scale_inv_of(forward, fc2_weight));
 
-  std::vector<float> da(sized(rows * hidden));
-  kernels.squared_relu_backward(activations.a.data(), dr.data(), rows * hidden, da.data());
+  drop_out(pass.dropout, dr);
+  std::vector<float> da(sized(rows * held));
+  kernels.squared_relu_backward(activations.a.data(), dr.data(), rows * held, da.data());
   const std::vector<float> da_operand =
-      operand(kernels, backward, fc1_output_gradient, da.data(), rows * hidden);
+      operand(kernels, backward, fc1_output_gradient, da.data(), rows * held);
   contributions.fc1_bias = da;
   contributions.fc1_weight = weight_contributions(
-      kernels, da_operand.data(), activations.fc1_operand.data(), rows, hidden, width);
-  const std::vector<float> dh = input_gradient(
-      kernels,
-      input_gradient_product(da_operand.data(), activations.fc1_weight.data(), rows, hidden, width),
-      backward.fp8, scale_inv_of(backward, fc1_output_gradient), scale_inv_of(forward, fc1_weight));
+      kernels, da_operand.data(), activations.fc1_operand.data(), rows, held, width);
+  const std::vector<float> dh =
+      input_gradient(kernels,
+                     input_gradient_product(da_operand.data(), activations.fc1_weight.data(), rows,
+                                            shape.hidden, width, shape.held),
+                     backward.fp8, scale_inv_of(backward, fc1_output_gradient),
+                     scale_inv_of(forward, fc1_weight), pass.gather);
 
   contributions.norm_bias = dh;
   contributions.norm_weight.resize(sized(rows * width));

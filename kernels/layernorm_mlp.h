@@ -1,10 +1,12 @@
 // A block of the model layernorm_mlp, y = x + fc2(squared_relu(fc1(LayerNorm(x)))), forward and
-// backward on some of the 24 samples with whole parameters, put together from model.h. What a
-// sample gives to the gradients is handed out sample by sample: a rank that added its own samples
-// first would give each mesh other bits.
+// backward on some of the 24 samples, put together from model.h. What a sample gives to the
+// gradients is handed out sample by sample, and a sum over hidden features that ranks have divided
+// among them is gathered by chunks: a rank that added its own part first would give each mesh other
+// bits.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/model.h"
@@ -13,16 +15,29 @@ namespace resumecheck::kernels {
 
 struct BlockShape {
   std::int64_t width = 24, hidden = 48;
+  ChunkRange held = {};  // of `hidden`: what this rank computes of it
+
+  std::int64_t held_hidden() const {
+    return chunk_begin(hidden, held.last) - chunk_begin(hidden, held.first);
+  }
 };
 
-// Whole tensors as fp32 (bf16 widened; of a master its rounding to bf16, widened).
+// As fp32 (bf16 widened; of a master its rounding to bf16, widened). held: held_hidden().
 struct BlockParameters {
   const float* norm_weight = nullptr;  // [width]
   const float* norm_bias = nullptr;    // [width]
-  const float* fc1_weight = nullptr;   // [hidden][width]
-  const float* fc1_bias = nullptr;     // [hidden]
-  const float* fc2_weight = nullptr;   // [width][hidden]
+  const float* fc1_weight = nullptr;   // [held][width]
+  const float* fc1_bias = nullptr;     // [held]
+  const float* fc2_weight = nullptr;   // [width][held]
   const float* fc2_bias = nullptr;     // [width]
+};
+
+// What a pass through a block is given beside its input.
+struct BlockPass {
+  const float* dropout = nullptr;  // [rows][held]: factors of fc2's input; null: none
+  // The chunk sums of the held chunks [held chunks][count] become those of all 24 [24][count].
+  // Unset where this rank holds all of them.
+  std::function<void(std::vector<float>& chunk_sums)> gather;
 };
 
 // Columns of an FP8 module's state, as Transformer Engine numbers them; the others stay initial.
@@ -48,13 +63,13 @@ struct BlockScaling {
 struct BlockActivations {
   std::int64_t rows = 0;
   std::vector<float> normalised, rstd;          // [rows][width], [rows]
-  std::vector<float> fc1_operand, fc2_operand;  // [rows][width], [rows][hidden]
+  std::vector<float> fc1_operand, fc2_operand;  // [rows][width], [rows][held]
   std::vector<float> fc1_weight, fc2_weight;    // operands too
-  std::vector<float> a;                         // [rows][hidden], before the squared ReLU
+  std::vector<float> a;                         // [rows][held], before the squared ReLU
 };
 
-// Of each sample, [rows][elements of the parameter]. Gathered over ranks and micro-batches in the
-// order of the samples, add_samples makes the gradient of them.
+// Of each sample, [rows][elements of the parameter that are held]. Gathered over ranks and
+// micro-batches in the order of the samples, add_samples makes the gradient of them.
 struct BlockContributions {
   std::vector<float> norm_weight, norm_bias, fc1_weight, fc1_bias, fc2_weight, fc2_bias;
 };
@@ -62,11 +77,13 @@ struct BlockContributions {
 // scaling null: no FP8. x, y: [rows][width].
 BlockActivations forward_block(const ModelKernels& kernels, const BlockShape& shape,
                                const BlockParameters& parameters, const BlockScaling* scaling,
-                               const float* x, std::int64_t rows, float* y);
+                               const float* x, std::int64_t rows, float* y,
+                               const BlockPass& pass = {});
 // dy: [rows][width], of the block's output; dx of its input.
 BlockContributions backward_block(const ModelKernels& kernels, const BlockShape& shape,
                                   const BlockParameters& parameters, const BlockScaling* scaling,
-                                  const BlockActivations& activations, const float* dy, float* dx);
+                                  const BlockActivations& activations, const float* dy, float* dx,
+                                  const BlockPass& pass = {});
 
 // gradient [count] of the contributions [24][count], unless they are of a weight: those are sums of
 // products of operands, and take their scales only when they are whole.

@@ -287,16 +287,34 @@ void set_row(Matrix& matrix, std::size_t row, const Values& values) {
   for (std::size_t i = 0; i < matrix.columns; ++i) matrix.at(row, i) = values[i];
 }
 
+// The GEMMs of one expert, on the samples that are its own: the rows of all others are zero, and
+// add nothing to a sum. A dense layer has one expert, and all samples are its own.
+struct KeptExpert {
+  Matrix a;
+  Operand h, r, fc1, fc2;
+};
+
 // What a layer keeps for its backward.
 struct Kept {
   std::vector<NormedRow> norm;
-  Matrix a;
-  Operand h, r, fc1, fc2;
+  std::vector<KeptExpert> experts;
+  Values dropout;
 };
 
 struct Shape {
   std::size_t width, hidden;
 };
+
+std::vector<Layer::Expert> experts_of(const Layer& layer) {
+  if (!layer.experts.empty()) return layer.experts;
+  return {{layer.fc1_weight, layer.fc1_bias, layer.fc2_weight, layer.fc2_bias}};
+}
+
+Matrix rows_of_expert(Matrix matrix, std::size_t expert, std::size_t experts) {
+  for (std::size_t row = 0; row < matrix.rows; ++row)
+    if (row % experts != expert) set_row(matrix, row, Values(matrix.columns));
+  return matrix;
+}
 
 void add_bias(Matrix& matrix, const Values& bias) {
   for (std::size_t row = 0; row < matrix.rows; ++row)
@@ -304,30 +322,43 @@ void add_bias(Matrix& matrix, const Values& bias) {
       matrix.at(row, i) = cleaned(matrix.at(row, i) + bias[i]);
 }
 
-Kept forward(const Shape& shape, const Layer& layer, const LayerScales& scales, Matrix& x,
-             LayerScales& amaxes) {
+void drop_out(Matrix& matrix, const Values& factors) {
+  if (factors.empty()) return;
+  for (std::size_t i = 0; i < matrix.values.size(); ++i)
+    matrix.values[i] = cleaned(matrix.values[i] * factors[i]);
+}
+
+Kept forward(const Shape& shape, const Layer& layer, const LayerScales& scales,
+             const Values& dropout, Matrix& x, LayerScales& amaxes) {
   const auto operand = [&](const Matrix& matrix, std::size_t column) {
     return operand_of(matrix, scales.forward, column, false, amaxes.forward);
   };
-  std::vector<NormedRow> norm;
+  Kept kept;
+  kept.dropout = dropout;
   Matrix normed(x.rows, x.columns);
   for (std::size_t row = 0; row < x.rows; ++row) {
-    norm.push_back(layernorm(row_of(x, row), layer.norm_weight, layer.norm_bias));
-    set_row(normed, row, norm[row].h);
+    kept.norm.push_back(layernorm(row_of(x, row), layer.norm_weight, layer.norm_bias));
+    set_row(normed, row, kept.norm[row].h);
   }
-  const Operand h = operand(normed, 0);
-  const Operand fc1 = operand(Matrix(shape.hidden, shape.width, layer.fc1_weight), 1);
-  Matrix a = gemm(h, transposed(fc1));
-  add_bias(a, layer.fc1_bias);
-  Matrix activated = a;
-  for (float& value : activated.values) value = squared_relu(value);
-  const Operand r = operand(activated, 3);
-  const Operand fc2 = operand(Matrix(shape.width, shape.hidden, layer.fc2_weight), 4);
-  Matrix out = gemm(r, transposed(fc2));
-  add_bias(out, layer.fc2_bias);
-  for (std::size_t i = 0; i < x.values.size(); ++i)
-    x.values[i] = cleaned(x.values[i] + out.values[i]);
-  return {norm, a, h, r, fc1, fc2};
+  const auto experts = experts_of(layer);
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const Operand h = operand(rows_of_expert(normed, e, experts.size()), 0);
+    const Operand fc1 = operand(Matrix(shape.hidden, shape.width, experts[e].fc1_weight), 1);
+    Matrix a = gemm(h, transposed(fc1));
+    add_bias(a, experts[e].fc1_bias);
+    Matrix activated = a;
+    for (float& value : activated.values) value = squared_relu(value);
+    drop_out(activated, dropout);
+    const Operand r = operand(rows_of_expert(activated, e, experts.size()), 3);
+    const Operand fc2 = operand(Matrix(shape.width, shape.hidden, experts[e].fc2_weight), 4);
+    Matrix out = gemm(r, transposed(fc2));
+    add_bias(out, experts[e].fc2_bias);
+    for (std::size_t row = e; row < x.rows; row += experts.size())
+      for (std::size_t i = 0; i < x.columns; ++i)
+        x.at(row, i) = cleaned(x.at(row, i) + out.at(row, i));
+    kept.experts.push_back({a, h, r, fc1, fc2});
+  }
+  return kept;
 }
 
 // dy becomes dx.
@@ -337,16 +368,27 @@ Layer backward(const Kept& kept, const Layer& layer, const LayerScales& scales, 
     return operand_of(matrix, scales.backward, column, is_e5m2, amaxes.backward);
   };
   Layer gradient;
-  gradient.fc2_bias = column_sums(dy);
-  const Operand dy_operand = operand(dy, 2);
-  gradient.fc2_weight = gemm(transposed(dy_operand), kept.r).values;
-  Matrix da = gemm(dy_operand, kept.fc2);
-  for (std::size_t i = 0; i < da.values.size(); ++i)
-    da.values[i] = squared_relu_backward(kept.a.values[i], da.values[i]);
-  gradient.fc1_bias = column_sums(da);
-  const Operand da_operand = operand(da, 0);
-  gradient.fc1_weight = gemm(transposed(da_operand), kept.h).values;
-  const Matrix dh = gemm(da_operand, kept.fc1);
+  const std::size_t experts = kept.experts.size();
+  Matrix dh(dy.rows, dy.columns);
+  for (std::size_t e = 0; e < experts; ++e) {
+    const KeptExpert& of = kept.experts[e];
+    Layer::Expert own;
+    const Matrix own_dy = rows_of_expert(dy, e, experts);
+    own.fc2_bias = column_sums(own_dy);
+    const Operand dy_operand = operand(own_dy, 2);
+    own.fc2_weight = gemm(transposed(dy_operand), of.r).values;
+    Matrix da = gemm(dy_operand, of.fc2);
+    drop_out(da, kept.dropout);
+    for (std::size_t i = 0; i < da.values.size(); ++i)
+      da.values[i] = squared_relu_backward(of.a.values[i], da.values[i]);
+    da = rows_of_expert(da, e, experts);
+    own.fc1_bias = column_sums(da);
+    const Operand da_operand = operand(da, 0);
+    own.fc1_weight = gemm(transposed(da_operand), of.h).values;
+    const Matrix own_dh = gemm(da_operand, of.fc1);
+    for (std::size_t row = e; row < dh.rows; row += experts) set_row(dh, row, row_of(own_dh, row));
+    gradient.experts.push_back(own);
+  }
   Matrix products = dh;
   for (std::size_t row = 0; row < dh.rows; ++row) {
     const Values dx = layernorm_backward(kept.norm[row], layer.norm_weight, row_of(dh, row));
@@ -357,6 +399,13 @@ Layer backward(const Kept& kept, const Layer& layer, const LayerScales& scales, 
   }
   gradient.norm_weight = column_sums(products);
   gradient.norm_bias = column_sums(dh);
+  if (!layer.experts.empty()) return gradient;
+  const Layer::Expert dense = gradient.experts.front();
+  gradient.experts.clear();
+  gradient.fc1_weight = dense.fc1_weight;
+  gradient.fc1_bias = dense.fc1_bias;
+  gradient.fc2_weight = dense.fc2_weight;
+  gradient.fc2_bias = dense.fc2_bias;
   return gradient;
 }
 
@@ -380,7 +429,9 @@ ModelStep model_step(const Model& model, const Values& x, const Values& target) 
   Matrix current(samples, shape.width, x);
   std::vector<Kept> kept;
   for (std::size_t i = 0; i < model.layers.size(); ++i)
-    kept.push_back(forward(shape, model.layers[i], scales_of(i), current, amaxes_of(i)));
+    kept.push_back(forward(shape, model.layers[i], scales_of(i),
+                           model.dropout.empty() ? Values() : model.dropout[i], current,
+                           amaxes_of(i)));
   step.output = current.values;
 
   Matrix dy(samples, shape.width);

@@ -13,6 +13,10 @@ struct Layer {
   std::vector<float> norm_weight, norm_bias;  // [width]
   std::vector<float> fc1_weight, fc1_bias;    // [hidden][width], [hidden]
   std::vector<float> fc2_weight, fc2_bias;    // [width][hidden], [width]
+  struct Expert {
+    std::vector<float> fc1_weight, fc1_bias, fc2_weight, fc2_bias;
+  };
+  std::vector<Expert> experts;  // in place of fc1 and fc2: sample s goes through s mod their number
 };
 
 // The scales that a step quantises by; empty in a model without FP8.
@@ -23,8 +27,10 @@ struct LayerScales {
 struct Model {
   std::int64_t width = 24, hidden = 48;
   std::vector<Layer> layers;
-  std::vector<LayerScales> scales;  // one a layer, or none at all
-  bool gradients_are_e4m3 = false;  // the format "e4m3"; else "hybrid"
+  std::vector<LayerScales> scales;          // one a layer, or none at all
+  bool gradients_are_e4m3 = false;          // the format "e4m3"; else "hybrid"
+  std::vector<std::vector<float>> dropout;  // one a layer [24][hidden]: factors of fc2's input; or
+                                            // none at all
 };
 
 struct ModelStep {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "harness/scenario/placement.h"
+
 namespace resumecheck {
 namespace {
 
@@ -72,15 +74,19 @@ void read_kind(const Document& document, const TomlNode& node, Settings& setting
 std::vector<std::pair<std::string, Shape>> parameters_of(const Settings::Model& model) {
   std::vector<std::pair<std::string, Shape>> parameters;
   for (std::int64_t i = 0; i < model.layers; ++i) {
-    const auto add = [&](const char* name, Shape shape) {
-      parameters.emplace_back(fmt::format("layers.{}.{}", i, name), std::move(shape));
+    const auto add = [&](std::int64_t expert, const char* name, Shape shape) {
+      const std::string parameter = parameter_name(model, i, expert, name);
+      if (model.tied && i > 0 && parameter_name(model, 0, expert, name) == parameter) return;
+      parameters.emplace_back(parameter, std::move(shape));
     };
-    add("norm.weight", {model.width});
-    add("norm.bias", {model.width});
-    add("fc1.weight", {model.hidden, model.width});
-    add("fc1.bias", {model.hidden});
-    add("fc2.weight", {model.width, model.hidden});
-    add("fc2.bias", {model.width});
+    add(0, "norm.weight", {model.width});
+    add(0, "norm.bias", {model.width});
+    for (std::int64_t expert = 0; expert < std::max<std::int64_t>(model.experts, 1); ++expert) {
+      add(expert, "fc1.weight", {model.hidden, model.width});
+      add(expert, "fc1.bias", {model.hidden});
+      add(expert, "fc2.weight", {model.width, model.hidden});
+      add(expert, "fc2.bias", {model.width});
+    }
   }
   return parameters;
 }

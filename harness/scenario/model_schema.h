@@ -19,7 +19,8 @@ void read_model(const Document& document, const TomlNode& node, Settings& settin
 void read_fp8(const Document& document, const TomlNode& node, Settings& settings);
 
 // layers.0.norm.weight [width], .norm.bias [width], .fc1.weight [hidden, width], .fc1.bias
-// [hidden], .fc2.weight [width, hidden], .fc2.bias [width], layers.1. ...
+// [hidden], .fc2.weight [width, hidden], .fc2.bias [width], layers.1. ...; with experts
+// layers.0.experts.0.fc1.weight ...; tied, there is no fc1.weight but that of layer 0.
 std::vector<std::pair<std::string, Shape>> parameters_of(const Settings::Model& model);
 
 }  // namespace resumecheck

@@ -1,5 +1,7 @@
 #include "harness/scenario/placement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -75,6 +77,14 @@ ModelPart model_part(std::string_view parameter) {
   if (take_word(rest, "experts.")) part.expert = take_number(rest, parameter);
   part.name = rest;
   return part;
+}
+
+std::string parameter_name(const Settings::Model& model, std::int64_t layer, std::int64_t expert,
+                           std::string_view name) {
+  const bool of_expert = model.experts > 0 && name.substr(0, 2) == "fc";
+  const bool shared = model.tied && name == "fc1.weight";
+  return of_expert ? fmt::format("layers.{}.experts.{}.{}", layer, expert, name)
+                   : fmt::format("layers.{}.{}", shared ? 0 : layer, name);
 }
 
 Placement placement_of(const Settings& settings, std::string_view parameter, const Mesh& mesh) {

@@ -44,6 +44,11 @@ struct ModelPart {
 };
 ModelPart model_part(std::string_view parameter);
 
+// The FQN of a part as it is stored: "fc1.weight" of layer 2 is layers.0.fc1.weight where it is
+// tied, and layers.2.experts.1.fc1.weight for expert 1 of a model that has experts.
+std::string parameter_name(const Settings::Model& model, std::int64_t layer, std::int64_t expert,
+                           std::string_view name);
+
 // The layers of a stage, and the experts of a rank of ep.
 Rows layers_at(const Settings::Model& model, const Mesh& mesh, int rank);
 Rows experts_at(const Settings::Model& model, const Mesh& mesh, int rank);

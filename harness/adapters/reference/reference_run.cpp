@@ -190,7 +190,8 @@ std::map<std::string, std::vector<float>> ReferenceRun::Parts::gradients(
     std::vector<Amaxes>& amaxes) {
   std::map<std::string, std::vector<float>> mine;
   if (settings.gradients == "model") {
-    ModelStep done = model_step(settings, step, shards, fp8, mesh, ranks, *arithmetic);
+    ModelStep done =
+        model_step(settings, inputs_by_step(step), shards, fp8, mesh, ranks, *arithmetic);
     amaxes = std::move(done.amaxes);
     for (const ParameterShard& shard : shards)
       mine[shard.name()] = shard.of_whole(done.gradients.at(shard.name()));

@@ -5,19 +5,20 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/adapters/reference/fp8_state.h"
 #include "harness/adapters/reference/parameter_shard.h"
 #include "harness/ranks/communicator.h"
-#include "harness/scenario/mesh.h"
+#include "harness/scenario/placement.h"
 #include "harness/scenario/settings.h"
-#include "kernels/layernorm_mlp.h"
 #include "kernels/philox.h"
 
 namespace resumecheck {
 
 struct ModelStep;
+struct StepInputs;
 
 // Gathered from the shards of all ranks, as fp32.
 class WholeParameters {
@@ -27,15 +28,22 @@ class WholeParameters {
   WholeParameters(const WholeParameters&) = delete;
   WholeParameters& operator=(const WholeParameters&) = delete;
 
-  std::vector<kernels::BlockParameters> layers;
-  std::map<std::string, std::vector<float>> by_name;  // what `layers` points into
+  // "fc1.weight" of an expert of a layer, or of the layer where there are none.
+  const std::vector<float>& of(std::int64_t layer, std::int64_t expert,
+                               std::string_view name) const {
+    return by_name_.at(parameter_name(model_, layer, expert, name));
+  }
+
+ private:
+  const Settings::Model& model_;
+  std::map<std::string, std::vector<float>> by_name_;
 };
 
-// [samples][width] of the data or the targets; a sample's values depend on its place among the 24.
-std::vector<float> samples_of_step(const Settings& settings, kernels::Stream stream,
-                                   std::int64_t run_step, Rows samples);
+// [samples][width] of the data or the targets.
+std::vector<float> samples_at(const Settings& settings, kernels::Stream stream,
+                              const StepInputs& inputs, Rows samples);
 
-ModelStep whole_model_step(const Settings& settings, std::int64_t run_step,
+ModelStep whole_model_step(const Settings& settings, const StepInputs& inputs,
                            const WholeParameters& parameters, const std::vector<Fp8State>& fp8);
 
 }  // namespace resumecheck
