@@ -9,6 +9,7 @@
 
 #include "harness/compare/element.h"
 #include "harness/compare/fp8_hypotheses.h"
+#include "harness/compare/run_state_hypotheses.h"
 #include "harness/compare/suspect.h"
 #include "kernels/adamw.h"
 
@@ -429,6 +430,7 @@ std::optional<Explained> scaled_by_ranks(const Suspect& suspect, const Evidence&
 // Of several that explain equally much, the most specific comes first.
 std::vector<Hypothesis> hypotheses() {
   std::vector<Hypothesis> all = fp8_hypotheses();
+  for (Hypothesis& one : run_state_hypotheses()) all.push_back(std::move(one));
   const std::vector<Hypothesis> others = {
       {"cast to the parameters' dtype", cast_to_param_dtype},
       {"step restarted", step_restarted},

@@ -30,7 +30,8 @@ struct Fit {
                      // block", "storage width flipped", "one step ahead", "master re-derived from
                      // the parameter", "extra state empty", "extra state dropped", "amax history
                      // reset", "amax history one row off", "scale_inv stale", "forward and backward
-                     // swapped", "rank 0's extra state", "amax not reduced"
+                     // swapped", "rank 0's extra state", "amax not reduced", those of
+                     // run_state_hypotheses.cpp, "norm of local shards"
   std::int64_t fits = 0;  // differing elements it explains
   std::int64_t of = 0;    // differing elements of all tensors; a differing value counts as one
   std::string detail;     // e.g. "rank 1 holds the shard of rank 2"
@@ -43,8 +44,9 @@ struct Diagnosis {
 
 Diagnosis diagnose(const Comparison& comparison, const Evidence& evidence);
 
-// Ranks that should agree about a tensor of FP8 state (`key`) and do not: "amax not reduced" where
-// the maximum of what they hold is what the continuation holds.
+// Ranks that should agree about a tensor (`key`) and do not: of an amax history "amax not reduced",
+// where the maximum of what they hold is what the continuation holds; of the norm of the gradients
+// "norm of local shards".
 Diagnosis diagnose_disagreement(const TensorKey& key, const std::vector<RankState>& ranks,
                                 const LogicalState& want);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 namespace resumecheck {
 namespace {
 
@@ -118,46 +116,6 @@ std::vector<Hypothesis> fp8_hypotheses() {
       {"forward and backward swapped", directions_swapped},
       {"rank 0's extra state", rank0s_extra_state},
   };
-}
-
-Diagnosis diagnose_disagreement(const TensorKey& key, const std::vector<RankState>& ranks,
-                                const LogicalState& want) {
-  Diagnosis diagnosis;
-  const LogicalTensor* wanted = find(want, key);
-  if (wanted == nullptr || wanted->dtype != Dtype::f32 || !selects("fp8.amax_history", key.part)) {
-    return diagnosis;
-  }
-  const std::int64_t count = element_count(wanted->shape);
-  std::vector<std::uint64_t> largest(static_cast<std::size_t>(count));
-  std::vector<bool> disagreed(largest.size());
-  bool first = true;
-  for (const RankState& rank : ranks) {
-    for (const Piece& piece : rank.pieces) {
-      if (piece.key != key || piece.box != Box::whole(wanted->shape)) continue;
-      for (std::int64_t i = 0; i < count; ++i) {  // amaxes are not negative: ordered as their bits
-        const auto at = static_cast<std::size_t>(i);
-        const std::uint64_t bits = load_bits(piece.bytes.data() + i * 4, Dtype::f32);
-        disagreed[at] = disagreed[at] || (!first && bits != largest[at]);
-        largest[at] = std::max(largest[at], bits);
-      }
-      first = false;
-    }
-  }
-  Fit fit{"amax not reduced", 0, 0, "the largest of the ranks' is right"};
-  bool right = true;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool same = largest[at] == load_bits(wanted->bytes.data() + i * 4, Dtype::f32);
-    right = right && same;
-    fit.of += disagreed[at] ? 1 : 0;
-    fit.fits += disagreed[at] && same ? 1 : 0;
-  }
-  if (right && fit.of > 0) {
-    diagnosis.fits.push_back(fit);
-  } else {
-    diagnosis.does_not_fit.push_back(fit.name);
-  }
-  return diagnosis;
 }
 
 }  // namespace resumecheck

@@ -117,6 +117,11 @@ std::optional<std::string> absent_part(const VacuityEvidence& evidence) {
   return std::nullopt;
 }
 
+// Kept once a run or a sample, and not by parameter.
+bool is_of_the_run(const std::string& part) {
+  return part == "rng" || part == "data_position" || part == "grad_norm";
+}
+
 bool has_shape_of_parameter(const std::string& part) {
   return part == "param" || part == "master" || part.ends_with(".codes") ||
          part.ends_with(".values");
@@ -129,6 +134,7 @@ std::optional<std::string> absent_parameter(const VacuityEvidence& evidence,
     for (const std::string& selector : evidence.parts) {
       // .codes: not of every parameter; fp8: of modules
       if (selector.find('.') != std::string::npos || selector == "fp8") continue;
+      if (is_of_the_run(selector)) continue;
       bool anywhere = false, here = false;
       for (const auto& [key, tensor] : state.tensors) {
         if (!selects(selector, key.part)) continue;
@@ -227,7 +233,7 @@ std::optional<std::string> layer_without_fp8(
 bool changes_with_steps(const std::string& selector) {
   const std::string family = selector.substr(0, selector.find('.'));
   static const std::set<std::string> kFamilies = {"param", "master", "moment1", "moment2", "step"};
-  if (selector == "fp8") return true;
+  if (selector == "fp8" || is_of_the_run(selector)) return true;
   return kFamilies.contains(family) && !selector.ends_with(".codebook");
 }
 
@@ -254,6 +260,20 @@ std::optional<std::string> generator_that_stands_still(const AssembledState& one
     if (value_part(name) != "rng") continue;
     const auto other = two.state.values.find(name);
     if (other != two.state.values.end() && other->second == value) return name;
+  }
+  return std::nullopt;
+}
+
+// A counter or a scale that is at the save what a fresh run begins with.
+std::optional<std::string> value_as_in_a_fresh_start(const AssembledState* fresh,
+                                                     const AssembledState* at_save,
+                                                     const std::vector<std::string>& parts) {
+  if (fresh == nullptr || at_save == nullptr) return std::nullopt;
+  for (const auto& [name, value] : at_save->state.values) {
+    const std::string part = value_part(name);
+    if (!selects(parts, part) || (part != "scheduler" && part != "loss_scaler")) continue;
+    const auto found = fresh->state.values.find(name);
+    if (found != fresh->state.values.end() && found->second == value) return name;
   }
   return std::nullopt;
 }
@@ -314,13 +334,15 @@ std::optional<std::string> why_vacuous(const VacuityEvidence& evidence) {
     return "nothing changed between the save and the last step, so a resume that never trains "
            "would pass: set train_until beyond save_after, with gradients other than zero";
   }
-  if (const auto part = unchanged_part(fresh, at_save, parts)) {
+  auto part = unchanged_part(fresh, at_save, parts);
+  if (!part) part = value_as_in_a_fresh_start(fresh, at_save, parts);
+  if (part) {
     return fmt::format(
         "{} is at the save what it is in a fresh start, so a resume that does not load it would "
         "pass: let it change before save_after, or mend the adapter's state",
         *part);
   }
-  if (const auto part = unchanged_part(at_save, at_end, parts)) {
+  if (part = unchanged_part(at_save, at_end, parts); part) {
     return fmt::format(
         "{} did not change between the save and the last step: let it change, or mend the "
         "adapter's state",

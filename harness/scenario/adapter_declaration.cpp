@@ -25,6 +25,10 @@ const Names quantised_parts = {"param",
                                "lr",
                                "rng"};
 
+// Beside parameters and moments.
+const Names run_state_parts = {"param_group", "scheduler", "grad_norm", "loss_scaler",
+                               "data_position"};
+
 const Names delayed_scaling_parts = {"fp8.scale.forward",
                                      "fp8.scale.backward",
                                      "fp8.amax_history.forward",
@@ -45,12 +49,14 @@ AdapterDeclaration reference() {
   adapter.parts = quantised_parts;
   adapter.parts.emplace_back("master");
   add_parts(delayed_scaling_parts, adapter);
+  add_parts(run_state_parts, adapter);
   adapter.mesh_dims = {"rep", "dp"};
   adapter.optimizers = low_bit_optimizers;
   adapter.models = {"layernorm_mlp"};
   adapter.fp8_recipes = {"delayed"};
   adapter.gradients = {"order_free", "model"};
-  adapter.features = {"resumes"};
+  adapter.features = {"resumes",  "dropout",   "frozen",     "groups",
+                      "schedule", "clip_norm", "loss_scale", "data"};
   adapter.defects = {"cast_moments_to_param_dtype",
                      "scale_through_bf16",
                      "swap_two_shards",
@@ -72,7 +78,16 @@ AdapterDeclaration reference() {
                      "scale_inv_stale",
                      "forward_and_backward_swapped",
                      "rank0_extra_state_everywhere",
-                     "amax_not_reduced"};
+                     "amax_not_reduced",
+                     "frozen_moments_dropped",
+                     "decay_wrong_for_one_step",
+                     "schedule_off_by_one",
+                     "skipped_step_counts",
+                     "clip_norm_of_local_shards",
+                     "groups_swapped",
+                     "lr_of_group_0_everywhere",
+                     "loss_scale_reset",
+                     "growth_tracker_reset"};
   return adapter;
 }
 

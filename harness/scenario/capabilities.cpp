@@ -4,6 +4,7 @@
 
 #include "harness/scenario/model_capabilities.h"
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/run_state_capabilities.h"
 
 namespace resumecheck {
 namespace {
@@ -19,15 +20,14 @@ std::string why_not_kept(const std::string& part, const Settings& settings) {
   if (part == "master" && settings.master_dtype.empty()) {
     return "there is no master copy without master_dtype = \"fp32\"";
   }
-  if (part == "rng" && !draws_from_a_generator(settings)) {
-    return "no generator is kept without optimizer.stochastic_rounding and a torchao profile";
-  }
   if (selects("fp8", part)) return why_no_fp8_state(part, settings);
-  return {};
+  return why_no_run_state(part, settings);
 }
 
 void choose_parts(Scenario& scenario) {
-  for (const char* part : {"param", "master", "moment1", "moment2", "fp8", "step", "lr", "rng"}) {
+  for (const char* part :
+       {"param", "master", "moment1", "moment2", "fp8", "step", "lr", "rng", "param_group",
+        "scheduler", "grad_norm", "loss_scaler", "data_position"}) {
     const bool everywhere =
         std::all_of(scenario.adapters.begin(), scenario.adapters.end(),
                     [&](const auto& name) { return gives_part(adapter_declaration(name), part); });
@@ -295,6 +295,7 @@ void check_capabilities(const Document& document, const TomlNode& root, Scenario
   check_rounding(document, root, scenario);
   check_master(document, root, scenario);
   check_model(document, root, scenario);
+  check_run_state(document, root, scenario);
   check_parts(document, root, scenario);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/scenario/placement.h"
+#include "harness/scenario/run_schema.h"
 
 namespace resumecheck {
 namespace {
@@ -47,7 +48,8 @@ std::int64_t multiple_of_chunks(const Document& document, const TomlNode& node,
 }
 
 void read_kind(const Document& document, const TomlNode& node, Settings& settings) {
-  document.check_keys(node, "model", {"kind", "layers", "width", "hidden"});
+  document.check_keys(node, "model",
+                      {"kind", "layers", "width", "hidden", "dropout", "frozen", "frozen_steps"});
   Settings::Model& model = settings.model;
   for (const auto& [key, value] : node.entries) {
     if (key == "kind") {
@@ -56,8 +58,10 @@ void read_kind(const Document& document, const TomlNode& node, Settings& setting
       model.layers = document.integer(value, key, 1, 8);
     } else if (key == "width") {
       model.width = multiple_of_chunks(document, value, key);
-    } else {
+    } else if (key == "hidden") {
       model.hidden = multiple_of_chunks(document, value, key);
+    } else if (key == "dropout") {
+      model.dropout = read_dropout(document, value);
     }
   }
   if (model.layers * model.width * model.hidden > most_weights) {
@@ -67,6 +71,7 @@ void read_kind(const Document& document, const TomlNode& node, Settings& setting
                     fmt::format("layers * width * hidden must be at most {}", most_weights));
   }
   settings.parameters = parameters_of(model);
+  read_frozen(document, node, settings);
 }
 
 }  // namespace

@@ -181,8 +181,7 @@ TEST_F(ScenarioTest, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST_F(ScenarioTest, WhatIsNotBuiltYetIsRefusedNotIgnored) {
-  const char* tables[] = {"[optimizer]\ngroups = []\n", "[optimizer]\nschedule = \"cosine\"\n",
-                          "[optimizer]\nclip_norm = 1.0\n", "[compare]\nexactness = \"distance\"\n",
+  const char* tables[] = {"[compare]\nexactness = \"distance\"\n",
                           "[run]\ngradients = \"order_pinned\"\n"};
   for (const char* table : tables) {
     Lines lines;
@@ -365,7 +364,7 @@ TEST_F(ScenarioTest, StochasticRoundingIsOfBf16AndOfTheSameMeshWhereAGeneratorDr
   lines.adapters = "adapters = [\"torchao\"]\n";
   refused(lines, ":7:1", "profile canonical counts, and torchao draws");
   lines.tables = "[compare]\nparts = [\"rng\"]\n";
-  refused(lines, ":7:10", "no generator is kept without optimizer.stochastic_rounding");
+  refused(lines, ":7:10", "no generator is kept without model.dropout");
 }
 
 TEST_F(ScenarioTest, MasterCopiesStandBesideBf16) {

@@ -11,103 +11,18 @@
 #include "harness/scenario/expression.h"
 #include "harness/scenario/model_schema.h"
 #include "harness/scenario/nearest_name.h"
+#include "harness/scenario/run_schema.h"
 
 namespace resumecheck {
 namespace {
 
 using Kind = TomlNode::Kind;
 
-constexpr std::int64_t most_steps = 10'000;
-
 // Done to the checkpoint between the two phases, whoever wrote it.
 const Names checkpoint_faults = {"truncate_checkpoint", "remove_checkpoint"};
 
 const Names subject_labels = {"quick",     "nightly",         "weekly",
                               "adamw8bit", "fp8_extra_state", "mesh_change"};
-
-void read_betas(const Document& document, const TomlNode& node, Settings::Optimizer& optimizer) {
-  if (document.as(node, Kind::list, "betas").items.size() != 2) {
-    document.refuse(node, "'betas' must be two numbers", "write betas = [0.9, 0.999]");
-  }
-  optimizer.beta1 = document.number(node.items[0], "betas", 0, 1);
-  optimizer.beta2 = document.number(node.items[1], "betas", 0, 1);
-}
-
-void read_optimizer_key(const Document& document, const std::string& key, const TomlNode& value,
-                        Settings::Optimizer& optimizer) {
-  constexpr double any = std::numeric_limits<double>::infinity();
-  if (key == "name") {
-    optimizer.name = document.choice(value, "optimizer name", optimizer_names());
-  } else if (key == "profile") {
-    optimizer.profile = document.choice(value, "optimizer profile", profile_names());
-  } else if (key == "profile_after_save") {
-    optimizer.profile_after_save = document.choice(value, "optimizer profile", profile_names());
-  } else if (key == "lr") {
-    optimizer.lr = document.number(value, key, 0, any);
-  } else if (key == "eps") {
-    optimizer.eps = document.number(value, key, 0, any);
-  } else if (key == "weight_decay") {
-    optimizer.weight_decay = document.number(value, key, 0, any);
-  } else if (key == "block") {
-    optimizer.block = document.integer(value, key, 1, 65536);
-  } else if (key == "min_quantised_elements") {
-    optimizer.min_quantised_elements = document.integer(value, key, 0, std::int64_t{1} << 31);
-  } else if (key == "stochastic_rounding") {
-    optimizer.stochastic_rounding = document.boolean(value, key);
-  } else {
-    read_betas(document, value, optimizer);
-  }
-}
-
-void read_optimizer(const Document& document, const TomlNode& node, Scenario& scenario) {
-  document.as(node, Kind::table, "optimizer");
-  document.check_keys(node, "optimizer",
-                      {"name", "profile", "profile_after_save", "lr", "betas", "eps",
-                       "weight_decay", "block", "min_quantised_elements", "stochastic_rounding"},
-                      {"groups", "schedule", "clip_norm"});
-  Settings::Optimizer& optimizer = scenario.settings.optimizer;
-  for (const auto& [key, value] : node.entries) {
-    read_optimizer_key(document, key, value, optimizer);
-  }
-  if (node.find("block") == nullptr && optimizer.name == "adamw4bit") optimizer.block = 128;
-}
-
-void read_run(const Document& document, const TomlNode& node, Scenario& scenario) {
-  document.as(node, Kind::table, "run");
-  document.check_keys(
-      node, "run",
-      {"gradients", "accumulate", "save_after", "train_until", "resumes", "save_format"});
-  Settings& settings = scenario.settings;
-  for (const auto& [key, value] : node.entries) {
-    if (key == "gradients") {
-      settings.gradients =
-          document.choice(value, "gradients", {"order_free", "model"}, {"order_pinned"});
-    } else if (key == "accumulate") {
-      settings.accumulate = document.integer(value, key, 1, logical_samples);
-    } else if (key == "save_after") {
-      settings.save_after = document.integer(value, key, 1, most_steps);
-    } else if (key == "train_until") {
-      settings.train_until = document.integer(value, key, 1, most_steps);
-    } else if (key == "resumes") {
-      settings.resumes = document.integer(value, key, 1, 4);
-    } else {
-      settings.save_format = document.text(value, key);
-    }
-  }
-  if (settings.train_until <= settings.save_after) {
-    const TomlNode* until = node.find("train_until");
-    document.refuse(until != nullptr ? *until : node,
-                    "train_until is " + std::to_string(settings.train_until) +
-                        ", not behind save_after, which is " + std::to_string(settings.save_after),
-                    "train at least one step after the save");
-  }
-  if (settings.train_until < settings.save_after + settings.resumes) {
-    document.refuse(*node.find("resumes"),
-                    fmt::format("{} resumes in a row take a step each, and there are {} to take",
-                                settings.resumes, settings.train_until - settings.save_after),
-                    fmt::format("train until {}", settings.save_after + settings.resumes));
-  }
-}
 
 void read_resume(const Document& document, const TomlNode& node, Scenario& scenario) {
   document.as(node, Kind::table, "resume");
@@ -396,8 +311,8 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   const Document document(file);
   document.check_keys(root, "",
                       {"summary", "origin", "labels", "adapters", "adapter_options", "model",
-                       "param_dtype", "master_dtype", "seed", "fp8", "optimizer", "run", "resume",
-                       "compare", "fault", "known_broken", "requires", "vary"});
+                       "param_dtype", "master_dtype", "seed", "fp8", "optimizer", "loss_scale",
+                       "run", "resume", "compare", "fault", "known_broken", "requires", "vary"});
   Scenario scenario;
   scenario.name = name;
   scenario.carrier = carrier;
@@ -410,8 +325,12 @@ Scenario scenario_from(const TomlNode& root, const std::string& file, const std:
   if (const TomlNode* node = root.find("adapter_options")) {
     read_adapter_options(document, *node, scenario);
   }
-  if (const TomlNode* node = root.find("optimizer")) read_optimizer(document, *node, scenario);
-  if (const TomlNode* node = root.find("run")) read_run(document, *node, scenario);
+  if (const TomlNode* node = root.find("optimizer"))
+    read_optimizer(document, *node, scenario.settings);
+  if (const TomlNode* node = root.find("loss_scale")) {
+    read_loss_scale(document, *node, scenario.settings);
+  }
+  if (const TomlNode* node = root.find("run")) read_run(document, *node, scenario.settings);
   const TomlNode& resumes = document.require(root, "resume", "say from and onto in [[resume]]");
   read_tables(document, root, "resume", read_resume, scenario);
   if (const TomlNode* node = root.find("compare")) read_compare(document, *node, scenario);

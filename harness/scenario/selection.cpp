@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "harness/scenario/case.h"
+#include "harness/scenario/glob.h"
 #include "harness/scenario/names.h"
 #include "harness/scenario/nearest_name.h"
 #include "harness/scenario/one_line.h"
@@ -11,27 +12,6 @@
 
 namespace resumecheck {
 namespace {
-
-// * and ? only; brackets are ordinary characters. Iterative, so that no pattern is exponential.
-bool glob_matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = pattern.npos, restart = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      restart = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != pattern.npos) {
-      p = star + 1;
-      t = ++restart;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 bool pattern_matches(const std::string& pattern, const Case& c) {
   if (glob_matches(pattern, c.name())) return true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/adapters/reference/fp8_damage.h"
+#include "harness/adapters/reference/run_state_damage.h"
 #include "harness/state/error.h"
 #include "kernels/adamw.h"
 #include "kernels/float_bits.h"
@@ -173,10 +174,8 @@ void swap_two_shards(AssembledState& checkpoint, const Mesh& onto) {
   }
 }
 
-}  // namespace
-
-const std::vector<DefectDescription>& defect_descriptions() {
-  static const std::vector<DefectDescription> all = {
+std::vector<DefectDescription> moment_and_fp8_defects() {
+  return {
       {Defect::cast_moments_to_param_dtype, "cast_moments_to_param_dtype",
        "after the load, scales and unquantised moments have the parameters' dtype and keep it",
        "cast to the parameters' dtype"},
@@ -235,6 +234,16 @@ const std::vector<DefectDescription>& defect_descriptions() {
        "from the load on, every rank updates its FP8 scales by its own amaxes", "amax not reduced",
        true},
   };
+}
+
+}  // namespace
+
+const std::vector<DefectDescription>& defect_descriptions() {
+  static const std::vector<DefectDescription> all = [] {
+    std::vector<DefectDescription> every = moment_and_fp8_defects();
+    for (DefectDescription& one : run_state_defects()) every.push_back(std::move(one));
+    return every;
+  }();
   return all;
 }
 
@@ -246,7 +255,10 @@ const DefectDescription* find_defect(std::string_view name) {
 }
 
 bool concerns(const DefectDescription& defect, const Settings& settings) {
-  return !defect.of_fp8 || !settings.fp8.recipe.empty();
+  if (defect.of_fp8 && settings.fp8.recipe.empty()) return false;
+  const std::vector<std::string> features = features_of(settings);
+  return defect.feature.empty() ||
+         std::find(features.begin(), features.end(), defect.feature) != features.end();
 }
 
 Defects::Defects(const std::vector<std::string>& names) {

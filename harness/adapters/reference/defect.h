@@ -37,6 +37,20 @@ enum class Defect {
   forward_and_backward_swapped,
   rank0_extra_state_everywhere,
   amax_not_reduced,
+  frozen_moments_dropped,
+  decay_wrong_for_one_step,
+  schedule_off_by_one,
+  skipped_step_counts,
+  clip_norm_of_local_shards,
+  groups_swapped,
+  lr_of_group_0_everywhere,
+  loss_scale_reset,
+  growth_tracker_reset,
+  samples_repeated,
+  samples_skipped,
+  generator_of_sample_0_everywhere,
+  generators_of_rank_0_everywhere,
+  generators_restarted,
 };
 
 struct DefectDescription {
@@ -46,6 +60,7 @@ struct DefectDescription {
   std::string fit;            // the diagnosis that names it
   bool of_fp8 = false;        // it touches nothing but FP8 state
   bool while_saving = false;  // else it is made by the load, and by what follows
+  std::string feature = {};   // it touches nothing but what a run with this setting keeps
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);

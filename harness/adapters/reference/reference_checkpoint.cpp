@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "harness/adapters/reference/checkpoint_folder.h"
+#include "harness/adapters/reference/checkpoint_values.h"
 #include "harness/adapters/reference/reference_parts.h"
+#include "harness/adapters/reference/run_state_damage.h"
 #include "harness/state/error.h"
 #include "harness/state/quantised_moment.h"
 
@@ -17,24 +19,15 @@ std::string saved_generator_name(int rank) { return "generator/rank" + std::to_s
 
 // What the optimizer carries beside its tensors, in a checkpoint only.
 std::map<std::string, double*> hyperparameters(kernels::AdamWSettings& optimizer) {
-  return {{"optimizer/lr", &optimizer.lr},
-          {"optimizer/beta1", &optimizer.beta1},
+  return {{"optimizer/beta1", &optimizer.beta1},
           {"optimizer/beta2", &optimizer.beta2},
-          {"optimizer/eps", &optimizer.eps},
-          {"optimizer/weight_decay", &optimizer.weight_decay}};
+          {"optimizer/eps", &optimizer.eps}};
 }
 
 void take_hyperparameters(const LogicalState& checkpoint, kernels::AdamWSettings& optimizer,
                           const std::string& where) {
   for (const auto& [name, value] : hyperparameters(optimizer)) {
-    const auto found = checkpoint.values.find(name);
-    const double* number =
-        found == checkpoint.values.end() ? nullptr : std::get_if<double>(&found->second);
-    if (number == nullptr) {
-      throw Error(Error::Kind::subject, where, "holds no number " + name,
-                  "load a checkpoint that this version saved");
-    }
-    *value = *number;
+    *value = saved<double>(checkpoint, name, where);
   }
 }
 
@@ -52,7 +45,7 @@ void ReferenceRun::Parts::save_stale_shard(RankState& now) const {
     const bool everywhere =
         piece.global_shape.empty();  // steps, and parameters without a dimension
     if (everywhere || piece.key.part.find(".codebook") != std::string::npos) continue;
-    if (selects("fp8", piece.key.part)) continue;
+    if (selects("fp8", piece.key.part) || kept.holds(piece.key)) continue;
     const Bytes& before = earlier->pieces[i].bytes;
     if (piece.key.part.find(".scale") == std::string::npos) {
       piece.bytes = before;
@@ -92,6 +85,7 @@ void ReferenceRun::save(const std::filesystem::path& folder) const {
   RankState state = parts_->state_to_save();
   kernels::AdamWSettings optimizer = parts_->optimizer;
   for (const auto& [name, value] : hyperparameters(optimizer)) state.values[name] = *value;
+  parts_->kept.groups.keep(state.values);
   if (parts_->generator) {
     state.values[saved_generator_name(state.rank)] = parts_->generator->text();
   }
@@ -117,6 +111,9 @@ void ReferenceRun::Parts::mistake_after_load() {
     if (defects.has(Defect::extra_state_empty_before_first_forward)) layer.forget_until_next_step();
   }
   if (defects.has(Defect::amax_not_reduced)) reduces_amax = false;
+  if (defects.has(Defect::decay_wrong_for_one_step)) kept.groups.decay_as_made_for_one_step();
+  counts_skipped_steps = defects.has(Defect::skipped_step_counts);
+  norm_of_local_shards = defects.has(Defect::clip_norm_of_local_shards);
   for (ParameterShard& shard : shards) {
     if (defects.has(Defect::cast_moments_to_param_dtype)) shard.cast_moments_to_param_dtype();
     if (defects.has(Defect::step_restarts)) shard.restart_step();
@@ -130,9 +127,10 @@ void ReferenceRun::Parts::mistake_after_load() {
   if (smallest != nullptr) smallest->keep_moments_unquantised();
 }
 
-// A tensor of a parameter or of an FP8 module, of another rank too.
+// A tensor of a parameter, of an FP8 module or of the run, of another rank too.
 bool ReferenceRun::Parts::holds(const TensorKey& key) const {
   const std::string& name = key.name;
+  if (kept.holds(key)) return true;
   if (!selects("fp8", key.part)) {
     return std::any_of(shards.begin(), shards.end(),
                        [&](const ParameterShard& one) { return one.name() == name; });
@@ -155,9 +153,11 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
         "stochastic rounding by generators goes on on the mesh that saved");
   }
   damage(checkpoint, parts.defects, parts.mesh);
+  damage_run_state(checkpoint.state, parts.defects, parts.settings, parts.mesh);
   for (ParameterShard& shard : parts.shards) shard.take(checkpoint.state, folder.string());
   for (Fp8State& layer : parts.fp8) layer.take(checkpoint.state, folder.string());
   parts.take_generator(checkpoint.state, folder.string());
+  parts.kept.take(checkpoint.state, folder.string());
   for (const auto& entry : checkpoint.state.tensors) {
     const TensorKey& key = entry.first;
     if (parts.holds(key)) continue;
@@ -183,6 +183,7 @@ void ReferenceRun::load_from(const ReferenceRun& source) {
   }
   parts.fp8 = from.fp8;
   parts.optimizer = from.optimizer;
+  parts.kept.take_from(from.kept);
   parts.generator = from.generator;
   parts.step = from.step;
   parts.mistake_after_load();

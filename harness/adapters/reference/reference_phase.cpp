@@ -51,6 +51,13 @@ Settings with_another_optimizer(Settings settings) {
   optimizer.beta2 /= 2;
   optimizer.eps *= 2;
   optimizer.weight_decay = 2 * optimizer.weight_decay + 0.5;
+  for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {
+    Settings::Optimizer::Group& group = optimizer.groups[i];
+    group.lr *= 2;
+    group.weight_decay = 2 * group.weight_decay + 0.5;
+    const bool last = i + 1 == optimizer.groups.size();
+    group.parameters = last ? std::vector<std::string>() : optimizer.groups[i + 1].parameters;
+  }
   return settings;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "harness/adapters/reference/gradient_clipping.h"
 #include "harness/adapters/reference/model_step.h"
 #include "harness/adapters/reference/reference_parts.h"
 #include "harness/scenario/capabilities.h"
@@ -44,6 +45,15 @@ kernels::AdamWSettings adamw_settings(const Settings& settings) {
 
 bool is_canonical(const std::string& profile) {
   return profile_of(profile) == kernels::Profile::canonical;
+}
+
+// As ParameterShard gives each rank its own elements.
+Gradients whole_injected_gradients(const Settings& settings, std::int64_t step) {
+  Gradients whole;
+  for (const ParameterShard& all : shards_of(settings, 0, Mesh::parse("dp1"), 0)) {
+    whole[all.name()] = all.injected_gradient(settings.seed, step);
+  }
+  return whole;
 }
 
 std::string generator_name(int rank) { return "rng/rank" + std::to_string(rank); }
@@ -97,10 +107,11 @@ ReferenceRun::ReferenceRun(const Settings& settings, std::uint64_t init_seed, co
                            Communicator& ranks, const std::vector<std::string>& defects,
                            std::shared_ptr<const Arithmetic> arithmetic) {
   check_supported(settings);
-  parts_ = std::make_unique<Parts>(Parts{
-      settings, mesh, ranks, Defects(defects), std::move(arithmetic), adamw_settings(settings),
-      shards_of(settings, init_seed, mesh, ranks.rank()), fp8_of(settings, ranks.rank()),
-      std::nullopt, 0, std::nullopt, settings.fp8.reduce_amax});
+  parts_ = std::make_unique<Parts>(
+      Parts{settings, mesh, ranks, Defects(defects), std::move(arithmetic),
+            adamw_settings(settings), RunState(settings, init_seed, mesh, ranks.rank()),
+            shards_of(settings, init_seed, mesh, ranks.rank()), fp8_of(settings, ranks.rank()),
+            std::nullopt, 0, std::nullopt, settings.fp8.reduce_amax});
   if (draws_from_a_generator(settings)) parts_->generator.emplace(init_seed);
   if (mesh.world() != ranks.size()) {
     throw Error(Error::Kind::harness, "mesh " + mesh.text(),
@@ -129,7 +140,7 @@ RankState ReferenceRun::Parts::state() const {
     for (Piece& piece : layer.pieces()) state.pieces.push_back(std::move(piece));
     if (layer.told()) state.values[layer.recipe_name()] = layer.recipe_text();
   }
-  state.values["lr/0"] = static_cast<double>(static_cast<float>(optimizer.lr));
+  kept.tell(state);
   if (generator) state.values[generator_name(ranks.rank())] = generator->digest();
   return state;
 }
@@ -177,6 +188,7 @@ std::map<std::string, std::vector<std::uint16_t>> ReferenceRun::Parts::rounding(
   if (!settings.optimizer.stochastic_rounding) return bits;
   for (const auto& parameter : settings.parameters) {
     const std::string& name = parameter.first;
+    if (is_frozen(settings, name, step)) continue;
     const auto shard = std::find_if(shards.begin(), shards.end(),
                                     [&](const ParameterShard& one) { return one.name() == name; });
     bits[name] = generator ? generator->draw(shard->local_elements())
@@ -185,26 +197,85 @@ std::map<std::string, std::vector<std::uint16_t>> ReferenceRun::Parts::rounding(
   return bits;
 }
 
-// Of this rank's elements, by parameter; amaxes: of each layer, where there is FP8.
-std::map<std::string, std::vector<float>> ReferenceRun::Parts::gradients(
-    std::vector<Amaxes>& amaxes) {
-  std::map<std::string, std::vector<float>> mine;
-  if (settings.gradients == "model") {
-    ModelStep done =
-        model_step(settings, inputs_by_step(step), shards, fp8, mesh, ranks, *arithmetic);
-    amaxes = std::move(done.amaxes);
-    for (const ParameterShard& shard : shards)
-      mine[shard.name()] = shard.of_whole(done.gradients.at(shard.name()));
-    return mine;
+// Where each of this rank's samples is in the data, and what it drops.
+StepInputs ReferenceRun::Parts::inputs_of_step() const {
+  StepInputs inputs = inputs_by_step(step);
+  if (kept.positions) {
+    inputs.data_index = [this](std::int64_t sample) { return kept.positions->of(sample); };
   }
-  for (const ParameterShard& shard : shards) {
-    mine[shard.name()] = shard.injected_gradient(settings.seed, step);
+  if (kept.dropout) {
+    inputs.dropout = [this](std::int64_t layer, std::int64_t sample, std::int64_t feature) {
+      return kept.dropout->factor(layer, sample, feature);
+    };
   }
+  return inputs;
+}
+
+std::vector<Amaxes> ReferenceRun::Parts::injected_amaxes_of_step() const {
+  std::vector<Amaxes> amaxes;
   for (std::size_t i = 0; i < fp8.size(); ++i) {
     amaxes.push_back(injected_amaxes(settings.seed, static_cast<std::uint32_t>(i), step,
                                      ranks.rank(), ranks.size()));
   }
+  return amaxes;
+}
+
+// Of parameters that are not frozen; amaxes: of each layer, where there is FP8.
+Gradients ReferenceRun::Parts::whole_gradients(std::vector<Amaxes>& amaxes) {
+  Gradients whole;
+  if (settings.gradients == "model") {
+    ModelStep done = model_step(settings, inputs_of_step(), shards, fp8, mesh, ranks, *arithmetic);
+    amaxes = std::move(done.amaxes);
+    whole = std::move(done.gradients);
+  } else {
+    whole = whole_injected_gradients(settings, step);
+    amaxes = injected_amaxes_of_step();
+  }
+  std::erase_if(whole, [&](const auto& one) { return is_frozen(settings, one.first, step); });
+  return whole;
+}
+
+Gradients ReferenceRun::Parts::of_this_rank(const Gradients& whole) const {
+  Gradients mine;
+  for (const ParameterShard& shard : shards) {
+    const auto found = whole.find(shard.name());
+    if (found != whole.end()) mine[shard.name()] = shard.of_whole(found->second);
+  }
   return mine;
+}
+
+// Of this rank's elements, by parameter; nothing where the step is skipped.
+std::optional<Gradients> ReferenceRun::Parts::gradients(std::vector<Amaxes>& amaxes) {
+  Gradients whole, mine;
+  if (settings.gradients == "model" || kept.grad_norm) {
+    whole = whole_gradients(amaxes);
+    mine = of_this_rank(whole);
+  } else {
+    for (const ParameterShard& shard : shards) {
+      if (is_frozen(settings, shard.name(), step)) continue;
+      mine[shard.name()] = shard.injected_gradient(settings.seed, step);
+    }
+    amaxes = injected_amaxes_of_step();
+  }
+  if (overflows(mine)) return std::nullopt;
+  if (kept.grad_norm) {
+    kept.grad_norm = norm_of(norm_of_local_shards ? mine : whole);
+    const float coefficient = clip_coefficient(settings.optimizer.clip_norm, *kept.grad_norm);
+    for (auto& [name, values] : mine) multiply(values, coefficient);
+  }
+  return mine;
+}
+
+// On any rank.
+bool ReferenceRun::Parts::overflows(const Gradients& mine) {
+  if (!kept.scaler) return false;
+  std::vector<std::uint32_t> seen = {0};
+  for (const auto& [name, values] : mine) {
+    if (kept.scaler->overflows(values)) seen[0] = 1;
+  }
+  ranks.all_reduce_max(seen);
+  kept.scaler->update(seen[0] != 0);
+  return seen[0] != 0;
 }
 
 void ReferenceRun::Parts::update_scales(const std::vector<Amaxes>& amaxes) {
@@ -219,6 +290,24 @@ void ReferenceRun::Parts::update_scales(const std::vector<Amaxes>& amaxes) {
   }
 }
 
+void ReferenceRun::Parts::update_parameters(const Gradients& gradients) {
+  kept.groups.begin_step();
+  const kernels::AdamWSettings of_step = optimizer_of_step();
+  auto bits = rounding();
+  std::vector<std::vector<kernels::CutBlock>> cuts;
+  cuts.reserve(shards.size());
+  for (ParameterShard& shard : shards) {
+    const auto gradient = gradients.find(shard.name());
+    if (gradient == gradients.end()) {
+      cuts.emplace_back();
+      continue;
+    }
+    cuts.push_back(shard.step(gradient->second, kept.groups.of(shard.name(), of_step),
+                              std::move(bits[shard.name()]), *arithmetic));
+  }
+  finish_cut_blocks(cuts);
+}
+
 void ReferenceRun::step() {
   Parts& parts = *parts_;
   const bool saves_stale =
@@ -226,16 +315,14 @@ void ReferenceRun::step() {
   if (saves_stale) parts.earlier = parts.state();
   ++parts.step;
   std::vector<Amaxes> amaxes;
-  const auto gradients = parts.gradients(amaxes);
+  const std::optional<Gradients> gradients = parts.gradients(amaxes);
+  parts.kept.advance_samples();
   parts.update_scales(amaxes);
-  const kernels::AdamWSettings optimizer = parts.optimizer_of_step();
-  auto rounding = parts.rounding();
-  std::vector<std::vector<kernels::CutBlock>> cuts;
-  for (ParameterShard& shard : parts.shards) {
-    cuts.push_back(shard.step(gradients.at(shard.name()), optimizer,
-                              std::move(rounding[shard.name()]), *parts.arithmetic));
+  if (gradients) {
+    parts.update_parameters(*gradients);
+  } else if (parts.counts_skipped_steps) {
+    parts.kept.groups.count_a_step();
   }
-  parts.finish_cut_blocks(cuts);
 }
 
 const std::vector<std::string>& defect_names() {
