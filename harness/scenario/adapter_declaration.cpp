@@ -87,7 +87,12 @@ AdapterDeclaration reference() {
                      "groups_swapped",
                      "lr_of_group_0_everywhere",
                      "loss_scale_reset",
-                     "growth_tracker_reset"};
+                     "growth_tracker_reset",
+                     "samples_repeated",
+                     "samples_skipped",
+                     "generator_of_sample_0_everywhere",
+                     "generators_of_rank_0_everywhere",
+                     "generators_restarted"};
   return adapter;
 }
 

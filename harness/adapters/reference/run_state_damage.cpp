@@ -135,6 +135,21 @@ std::vector<DefectDescription> run_state_defects() {
       {Defect::growth_tracker_reset, "growth_tracker_reset",
        "the load counts the steps without an overflow from zero", "growth tracker reset", false,
        false, "loss_scale"},
+      {Defect::samples_repeated, "samples_repeated",
+       "the load leaves the data one step of samples behind", "data position behind", false, false,
+       "data"},
+      {Defect::samples_skipped, "samples_skipped",
+       "the load puts the data one step of samples ahead", "data position ahead", false, false,
+       "data"},
+      {Defect::generator_of_sample_0_everywhere, "generator_of_sample_0_everywhere",
+       "the load gives every sample the dropout generator of the first",
+       "generator of sample 0 everywhere", false, false, "dropout"},
+      {Defect::generators_of_rank_0_everywhere, "generators_of_rank_0_everywhere",
+       "every rank loads the dropout generators that rank 0's samples need",
+       "generators of rank 0 everywhere", false, false, "dropout"},
+      {Defect::generators_restarted, "generators_restarted",
+       "the load gives the dropout generators their keys, and lets them count from zero",
+       "generators restarted", false, false, "dropout"},
   };
 }
 
