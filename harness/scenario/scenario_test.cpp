@@ -193,6 +193,25 @@ TEST_F(ScenarioTest, WhatIsNotBuiltYetIsRefusedNotIgnored) {
   refused(adapter, ":2:13", "libtorch");
 }
 
+TEST_F(ScenarioTest, WhatARunKeepsBesideParametersIsCheckedWhereItStands) {
+  const std::pair<const char*, const char*> tables[] = {
+      {"[optimizer]\nschedule = \"cosine\"\n", "is no optimizer schedule"},
+      {"[optimizer]\nschedule = \"linear_warmup\"\n", "schedule has no length"},
+      {"[optimizer]\nschedule_steps = 4\n", "belongs to no schedule"},
+      {"[optimizer]\nclip_norm = 0\n", "'clip_norm' is 0"},
+      {"[optimizer]\ngroups = []\n", "'groups' is empty"},
+      {"[[optimizer.groups]]\nparameters = [\"nobody.*\"]\n", "fits no parameter"},
+      {"[loss_scale]\ninitial = 1000\n", "is no power of two"},
+      {"[run]\ndata = \"stream\"\n", "injected gradients come from no data"},
+      {"[compare]\nparts = [\"scheduler\"]\n", "none without optimizer.schedule"},
+      {"[compare]\nparts = [\"loss_scaler\"]\n", "none without [loss_scale]"}};
+  for (const auto& [table, words] : tables) {
+    Lines lines;
+    lines.tables = table;
+    refused(lines, "", words);
+  }
+}
+
 TEST_F(ScenarioTest, TypesAndRangesAreChecked) {
   const std::pair<const char*, const char*> tables[] = {
       {"[optimizer]\nlr = \"big\"\n", "must be a real number, not a text"},
