@@ -266,6 +266,14 @@ int device_count() {
   return 0;
 }
 
+std::string device_bus_id(int device) {
+  char id[32] = {};
+  check_cuda(cudaDeviceGetPCIBusId(id, sizeof id, device), "asking where a device is");
+  return id;
+}
+
+void use_device(int device) { check_cuda(cudaSetDevice(device), "choosing a device"); }
+
 DeviceDescription describe_device() {
   int device = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current device");

@@ -7,15 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
+
+#include "kernels/device_failure.h"
 
 namespace resumecheck::kernels {
 
 inline void check_cuda(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  throw std::runtime_error(std::string("kernels: CUDA, while ") + doing + ": " +
-                           cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")");
+  throw DeviceFailure(std::string("kernels: CUDA, while ") + doing + ": " + cudaGetErrorName(status) +
+                      " (" + cudaGetErrorString(status) + ")");
 }
 
 template <class T>

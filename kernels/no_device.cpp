@@ -29,6 +29,10 @@ constexpr ModelUnit no_unit = {
 
 int device_count() { return 0; }
 
+std::string device_bus_id(int) { refuse(); }
+
+void use_device(int) { refuse(); }
+
 DeviceDescription describe_device() { refuse(); }
 
 std::vector<CutBlock> update_quantised_on_device(const QuantisedRun&, const StepScalars&, Profile) {

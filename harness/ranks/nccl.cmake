@@ -1,0 +1,23 @@
+# Finds nccl.h and libnccl of 2.14 or newer (the first whose calls need not block), or says in one line why there are
+# none. Beside the CUDA toolkit or in NCCL_HOME; a build without NCCL still works, MPI then carries everything.
+set(RESUMECHECK_NCCL_USABLE OFF)
+if(NOT RESUMECHECK_CUDA_USABLE)
+  set(nccl_status "off (no CUDA kernels)")
+else()
+  find_path(RESUMECHECK_NCCL_INCLUDE nccl.h HINTS ENV NCCL_HOME ${RESUMECHECK_CUDA_INCLUDE} PATH_SUFFIXES include)
+  find_library(RESUMECHECK_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ENV NCCL_HOME ${RESUMECHECK_CUDA_LIBRARIES}
+               PATH_SUFFIXES lib lib64)
+  if(NOT RESUMECHECK_NCCL_INCLUDE OR NOT RESUMECHECK_NCCL_LIBRARY)
+    set(nccl_status "off (no nccl.h with libnccl beside the CUDA toolkit or in NCCL_HOME)")
+  else()
+    file(STRINGS ${RESUMECHECK_NCCL_INCLUDE}/nccl.h version_lines REGEX "^#define NCCL_(MAJOR|MINOR) ")
+    string(REGEX REPLACE ".*NCCL_MAJOR ([0-9]+).*NCCL_MINOR ([0-9]+).*" "\\1.\\2" nccl_version "${version_lines}")
+    if(nccl_version VERSION_LESS 2.14)
+      set(nccl_status "off (NCCL ${nccl_version} is older than 2.14)")
+    else()
+      set(RESUMECHECK_NCCL_USABLE ON)
+      set(nccl_status "on (NCCL ${nccl_version})")
+    endif()
+  endif()
+endif()
+message(STATUS "NCCL: ${nccl_status}")
