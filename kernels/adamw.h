@@ -120,9 +120,10 @@ void quantise(Storage storage, const float* values, std::int64_t count, std::int
 // On a CUDA device, through host buffers (copies both ways): equal bits to the host build. In
 // programs that link the target resumecheck_kernels_device; where it was built without CUDA,
 // device_count() is 0 and the others throw std::runtime_error. A CUDA error is a
-// DeviceFailure (a std::runtime_error) that names the call. Blocks of more than 4096 elements are refused.
-int device_count();  // 0 as well where there is no driver
-void use_device(int device);             // by this thread, from now on
+// DeviceFailure (a std::runtime_error) that names the call. Blocks of more than 4096 elements are
+// refused.
+int device_count();                     // 0 as well where there is no driver
+void use_device(int device);            // by this thread, from now on
 std::string device_bus_id(int device);  // "0000:3b:00.0", the same to every process of a host
 struct DeviceDescription {
   std::string name;

@@ -1,6 +1,6 @@
 // What a CUDA call or a call of NCCL that fails throws: the device's failure or the driver's, and
-// never a verdict about the run that was on it. A type of its own, since whoever judges must be able
-// to tell it from an exception of what is under test.
+// never a verdict about the run that was on it. A type of its own, since whoever judges must be
+// able to tell it from an exception of what is under test.
 #pragma once
 
 #include <stdexcept>

@@ -15,8 +15,8 @@ namespace resumecheck::kernels {
 
 inline void check_cuda(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  throw DeviceFailure(std::string("kernels: CUDA, while ") + doing + ": " + cudaGetErrorName(status) +
-                      " (" + cudaGetErrorString(status) + ")");
+  throw DeviceFailure(std::string("kernels: CUDA, while ") + doing + ": " +
+                      cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")");
 }
 
 template <class T>

@@ -18,9 +18,9 @@
 #include <optional>
 #include <set>
 
-#include "harness/adapters/reference/device_arithmetic.h"
 #include "harness/adapters/reference/native_case.h"
 #include "harness/adapters/reference/reference.h"
+#include "harness/main/rank_devices.h"
 #include "harness/main/rank_process.h"
 #include "harness/main/watchdog.h"
 #include "harness/phases/checkpoint_guard.h"
@@ -47,6 +47,10 @@ int ranks_needed(const Case& c) { return std::max(c.from.world(), c.onto.world()
 // own.
 bool ends_a_process(const std::string& fault) {
   return fault == "kill_rank" || fault == "hang_rank" || fault == "exit_early";
+}
+
+bool asks_for(const std::vector<std::string>& requirements, const std::string& name) {
+  return std::find(requirements.begin(), requirements.end(), name) != requirements.end();
 }
 
 void say(const std::string& text) {
@@ -137,7 +141,7 @@ class JobRun {
   MpiJob& job_;
   Communicator& world_;
   fs::path root_, out_;
-  std::shared_ptr<const Arithmetic> arithmetic_;
+  RankDevices devices_;
   std::vector<Process> processes_;
   std::unique_ptr<ResultsFile> file_;  // rank 0 only
   std::set<std::size_t> selected_, finished_;
@@ -158,8 +162,8 @@ JobRun::JobRun(const MpiCasesArguments& arguments, std::vector<Case> cases, MpiJ
       job_(job),
       world_(job.world()),
       root_(project_root()),
-      out_(fs::absolute(arguments.out)) {
-  if (arguments.device == "cuda" && usable_devices() > 0) arithmetic_ = device_arithmetic();
+      out_(fs::absolute(arguments.out)),
+      devices_(world_, arguments.device) {
   const Process mine = this_process();
   for (const Bytes& bytes : world_.all_gather(std::as_bytes(std::span(&mine, 1)))) {
     Process process;
@@ -180,7 +184,13 @@ std::optional<std::string> JobRun::why_skipped(const Case& c) const {
   if (ranks_needed(c) > world_.size()) {
     return fmt::format("needs {} ranks, this job has {}", ranks_needed(c), world_.size());
   }
-  if (c.device == "cuda" && usable_devices() == 0) return "needs cuda: no CUDA device is usable";
+  if ((asks_for(c.scenario->requirements, "nccl") || asks_for(arguments_.required, "nccl")) &&
+      !devices_.why_not_nccl().empty()) {
+    return "needs nccl: " + devices_.why_not_nccl();
+  }
+  if (c.device == "cuda" && !devices_.why_not_cuda().empty()) {
+    return "needs cuda: " + devices_.why_not_cuda();
+  }
   for (const FaultSpec& fault : c.scenario->faults) {
     const auto& asked = arguments_.defects;
     const bool on_purpose = std::any_of(asked.begin(), asked.end(), [&](const std::string& text) {
@@ -205,7 +215,7 @@ PhaseOutcome JobRun::run_phase(const PhaseRequest& request, std::size_t stage) {
   }
   if (const auto ranks = job_.part(member, rank)) {
     write_stack_on_signal(request.records / fmt::format("stacks_rank{}.txt", rank));
-    run_reference_phase(request, *ranks, arithmetic_);
+    devices_.run_phase(request, *ranks);
   }
   world_.barrier();
   const PhaseOutcome outcome = outcome_of_records(request, began, "same", "mpi");
@@ -292,7 +302,7 @@ CaseResult JobRun::of_rank_zero(const CaseResult& mine) {
 
 CaseResult JobRun::finished(CaseResult result) const {
   result.process = "same";
-  result.transport = "mpi";
+  if (const std::string note = devices_.note(); !note.empty()) result.notes.push_back(note);
   for (const std::string& defect : arguments_.defects) {
     result.notes.push_back("under --defect " + defect);
   }
@@ -332,6 +342,11 @@ CaseResult JobRun::run(std::size_t index) {
   if (const auto reason = why_skipped(c)) {
     result.verdict = Verdict::skip;
     result.reason = *reason;
+    for (const std::string& name : arguments_.required) {
+      if (reason->rfind("needs " + name, 0) != 0) continue;
+      result.verdict = Verdict::error;
+      result.reason += " (required by --require " + name + ")";
+    }
   } else {
     try {
       result = run_together(c);

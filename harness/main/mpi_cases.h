@@ -12,7 +12,8 @@ namespace resumecheck {
 
 struct MpiCasesArguments {
   std::vector<std::string> patterns;
-  std::vector<std::string> defects;  // --defect NAME[:RANK[:WHEN]]
+  std::vector<std::string> defects;   // --defect NAME[:RANK[:WHEN]]
+  std::vector<std::string> required;  // --require: a skip for want of it is an ERROR
   std::string device = "cpu";
   std::string out = "out";
   std::string after;        // begin behind this case

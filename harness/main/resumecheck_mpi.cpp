@@ -31,6 +31,11 @@ void describe(CLI::App& app, Arguments& arguments) {
   app.add_option("--device", cases.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option("--require", cases.required,
+                 "cuda or nccl: a case that is skipped for want of it is an ERROR")
+      ->check(CLI::IsMember({"cuda", "nccl"}))
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--out", cases.out, "folder for results")->capture_default_str();
   app.add_option("--defect", cases.defects,
                  "switch a mistake on, as NAME, NAME:RANK or NAME:RANK:WHEN, to see it caught")

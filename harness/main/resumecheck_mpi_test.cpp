@@ -168,6 +168,17 @@ TEST_F(MpiProgram, AnOptionLeavesThePatternBehindItAlone) {
   EXPECT_EQ(results().size(), 1U);
 }
 
+TEST_F(MpiProgram, WhatIsRequiredAndMissingIsAnErrorThatSaysWhy) {
+  const LaunchedJob on_cpu = run(3, quoted(kFirst) + "--require nccl");
+  EXPECT_EQ(on_cpu.exit_code, 3) << on_cpu.output;
+  EXPECT_EQ(results().at(0).reason,
+            "needs nccl: the ranks compute on the CPU (--device cpu) (required by --require nccl)");
+  const LaunchedJob on_devices = run(3, quoted(kFirst) + "--require nccl --device cuda");
+  if (on_devices.exit_code == 0) GTEST_SKIP() << "there is a device for each rank";
+  EXPECT_EQ(on_devices.exit_code, 3) << on_devices.output;
+  EXPECT_NE(results().at(0).reason.find("rank"), std::string::npos) << results()[0].reason;
+}
+
 TEST_F(MpiProgram, WithoutADeviceCudaIsASkipWithTheReason) {
   const LaunchedJob job = run(1, "'adamw8bit/*dp1->dp1*' --device cuda");
   if (job.exit_code == 0) GTEST_SKIP() << "there is a device, and the cases passed on it";

@@ -37,6 +37,28 @@ bool is_step(const std::string& phase) { return phase.rfind("step ", 0) == 0; }
 
 // Into failed_at's words: a rank that failed before its first phase was building what it was to
 // train, which in a resume is part of loading.
+// What the ranks say carried them, where they do.
+std::string transport_of(const PhaseOutcome& outcome) {
+  for (const RankEnd& end : outcome.ranks) {
+    if (end.record && !end.record->transport.empty()) return end.record->transport;
+  }
+  return outcome.transport;
+}
+
+const ExitRecord* record_of_lost_device(const PhaseOutcome& outcome) {
+  for (const RankEnd& end : outcome.ranks) {
+    if (end.record && end.record->exception && end.record->exception->type == kDeviceFailure) {
+      return &*end.record;
+    }
+  }
+  return nullptr;
+}
+
+bool asks_for_nccl(const Case& c) {
+  const auto& asked = c.scenario->requirements;
+  return std::find(asked.begin(), asked.end(), "nccl") != asked.end();
+}
+
 std::string failed_at_of(const PhaseOutcome& outcome, bool saving) {
   const std::string at = outcome.failed_at();
   if (at == "save" || at == "load" || is_step(at) || at.rfind("save_run step ", 0) == 0) return at;
@@ -201,7 +223,7 @@ void Judgement::describe_case() {
   if (case_.save_env) result_.save_environment = record_of(*case_.save_env, phases_.save);
   if (case_.load_env) result_.load_environment = record_of(*case_.load_env, last);
   result_.process = last.process;
-  result_.transport = last.transport;
+  result_.transport = transport_of(last);
   result_.seconds = phases_.save.seconds;
   std::set<std::string> stand_ins(phases_.save.stand_ins.begin(), phases_.save.stand_ins.end());
   stand_ins.insert(last.stand_ins.begin(), last.stand_ins.end());
@@ -216,6 +238,17 @@ void Judgement::describe_case() {
 bool Judgement::harness_failed(const PhaseOutcome& outcome, const char* phase) {
   if (!outcome.launch_problem.empty()) {
     cannot_judge(fmt::format("{}: {}", phase, outcome.launch_problem));
+    return true;
+  }
+  if (const ExitRecord* lost = record_of_lost_device(outcome)) {
+    cannot_judge(fmt::format("{}: {}", lost->phase, lost->exception->message));
+    return true;
+  }
+  if (asks_for_nccl(case_) && outcome.ok() && transport_of(outcome) != "nccl") {
+    cannot_judge(
+        fmt::format("{}: needs nccl, but {} carried its {} ranks: one of them has no CUDA "
+                    "device of its own",
+                    phase, transport_of(outcome), outcome.ranks.size()));
     return true;
   }
   if (outcome.harness_timeout) {

@@ -372,6 +372,30 @@ TEST_F(JudgementTest, LauncherTroubleIsError) {
   EXPECT_THAT(result.reason, HasSubstr("save_run: mpirun exited"));
 }
 
+// Rank 1 only waited for it; the run that was on the device is not judged.
+TEST_F(JudgementTest, ALostDeviceIsErrorWithTheRankAndWhatCudaSaid) {
+  RankEnd lost = raised(1, "step 4", "rank 1 on CUDA device 1: CUDA, while copying: cudaErrorX");
+  lost.record->exception->type = kDeviceFailure;
+  resume().outcome = PhaseOutcome{};
+  resume().outcome->ranks = {raised(0, "step 4", "another rank failed"), lost};
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_EQ(result.reason, "step 4: rank 1 on CUDA device 1: CUDA, while copying: cudaErrorX");
+}
+
+TEST_F(JudgementTest, TheTransportIsWhatTheRanksTell) {
+  EXPECT_EQ(judged().transport, "mpi");
+  for (RankEnd& end : resume().outcome->ranks) end.record->transport = "nccl";
+  EXPECT_EQ(judged().transport, "nccl");
+}
+
+TEST_F(JudgementTest, ACaseThatAsksForNcclIsNotPassedOverAnythingElse) {
+  scenario_.requirements = {"nccl"};
+  const CaseResult result = judged();
+  EXPECT_EQ(result.verdict, Verdict::error);
+  EXPECT_THAT(result.reason, HasSubstr("needs nccl, but mpi carried its 2 ranks"));
+}
+
 TEST_F(JudgementTest, HarnessTimeoutIsTimeout) {
   resume().outcome = PhaseOutcome{};
   resume().outcome->harness_timeout = true;

@@ -30,6 +30,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual std::string_view transport() const = 0;  // mpi | nccl | threads
   virtual void barrier() = 0;
   virtual std::vector<Bytes> all_gather(
       std::span<const std::byte> mine) = 0;                          // by rank; lengths may differ

@@ -17,9 +17,9 @@ struct VisibleDevices {
 };
 
 struct DevicePlan {
-  int device = -1;         // that this rank computes on; -1: it sees none
-  std::string no_device;   // names the first rank that has none; empty: every rank has one
-  std::string not_nccl;    // why NCCL cannot carry these ranks; empty: a device for each
+  int device = -1;        // that this rank computes on; -1: it sees none
+  std::string no_device;  // names the first rank that has none; empty: every rank has one
+  std::string not_nccl;   // why NCCL cannot carry these ranks; empty: a device for each
 };
 
 // Called by all ranks together; device, the rank's own, aside, all get the same answer. Ranks of a

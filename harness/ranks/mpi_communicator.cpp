@@ -64,6 +64,7 @@ class MpiRank final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  std::string_view transport() const override { return "mpi"; }
   void barrier() override { agree(Call::barrier, 0); }
 
   std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {

@@ -65,6 +65,7 @@ class NcclRank final : public Communicator {
 
   int rank() const override { return carrier_.rank(); }
   int size() const override { return carrier_.size(); }
+  std::string_view transport() const override { return "nccl"; }
   void barrier() override { agree(Call::barrier, 0); }
 
   std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
@@ -180,9 +181,9 @@ class NcclRank final : public Communicator {
   }
 
   void to_device(std::span<const std::byte> bytes) {
-    check(cudaMemcpyAsync(send_->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
-                          stream_),
-          "copying to the device");
+    check(
+        cudaMemcpyAsync(send_->data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream_),
+        "copying to the device");
     wait_for([this] { return check_stream("copying to the device"); }, "copying to the device");
   }
 
@@ -221,10 +222,10 @@ class NcclRank final : public Communicator {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(polls < 1000 ? 20 : 500));
       if (std::chrono::duration<double>(Clock::now() - begin).count() < limit_) continue;
-      throw Error(Error::Kind::harness, place(),
-                  std::string("NCCL: ") + doing + " was not done within " +
-                      std::to_string(limit_) + " s",
-                  "a rank hangs or has lost its device");
+      throw Error(
+          Error::Kind::harness, place(),
+          std::string("NCCL: ") + doing + " was not done within " + std::to_string(limit_) + " s",
+          "a rank hangs or has lost its device");
     }
   }
 

@@ -81,8 +81,8 @@ TEST_F(NcclRanks, MakeTheSameCallsInTheSameOrder) {
   const auto& calls = World::get().last()->calls;
   ASSERT_EQ(calls.size(), 3U);
   for (const auto& [rank, its] : calls) {
-    EXPECT_THAT(its, ElementsAre("all_gather of bytes 2", "max of uint32 3",
-                                 "all_gather of bytes 5"))
+    EXPECT_THAT(its,
+                ElementsAre("all_gather of bytes 2", "max of uint32 3", "all_gather of bytes 5"))
         << "rank " << rank;
   }
 }

@@ -114,6 +114,7 @@ class ThreadRank final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return meeting_.size(); }
+  std::string_view transport() const override { return "threads"; }
   void barrier() override { meeting_.meet(rank_, "barrier", {}); }
 
   std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
@@ -184,6 +185,7 @@ class LoneRank final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  std::string_view transport() const override { return "threads"; }
   void barrier() override {}
   std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
     return {Bytes(mine.begin(), mine.end())};

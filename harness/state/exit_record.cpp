@@ -22,9 +22,11 @@ json to_json(const ExitRecord& record) {
                  {"message", record.exception->message},
                  {"traceback", record.exception->traceback}};
   }
-  return {{"schema", 1},          {"phase", record.phase},  {"ok", record.ok},
-          {"step", record.step},  {"exception", exception}, {"seconds", record.seconds},
-          {"notes", record.notes}};
+  json object = {{"schema", 1},          {"phase", record.phase},  {"ok", record.ok},
+                 {"step", record.step},  {"exception", exception}, {"seconds", record.seconds},
+                 {"notes", record.notes}};
+  if (!record.transport.empty()) object["transport"] = record.transport;
+  return object;
 }
 
 std::vector<std::string> read_notes(const json& object, const std::string& where) {
@@ -39,7 +41,8 @@ std::vector<std::string> read_notes(const json& object, const std::string& where
 }
 
 ExitRecord from_json(const json& object, const std::string& where) {
-  only_keys(object, {"schema", "phase", "ok", "step", "exception", "seconds", "notes"}, where);
+  only_keys(object, {"schema", "phase", "ok", "step", "exception", "seconds", "notes", "transport"},
+            where);
   if (integer_field(object, "schema", where) != 1) throw bad_record(where, "'schema' is not 1");
   const json& ok = field(object, "ok", where);
   const json& seconds = field(object, "seconds", where);
@@ -51,6 +54,7 @@ ExitRecord from_json(const json& object, const std::string& where) {
   record.step = integer_field(object, "step", where);
   record.seconds = seconds.get<double>();
   record.notes = read_notes(object, where);
+  if (object.contains("transport")) record.transport = text_field(object, "transport", where);
   const json& exception = field(object, "exception", where);
   if (!exception.is_null()) {
     only_keys(exception, {"type", "message", "traceback"}, where);

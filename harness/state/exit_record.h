@@ -6,9 +6,14 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace resumecheck {
+
+// The type of an exception that is a device's failure (kernels/device_failure.h): no verdict about
+// the run that was on it.
+constexpr std::string_view kDeviceFailure = "resumecheck::kernels::DeviceFailure";
 
 struct ExitRecord {
   struct Exception {
@@ -22,6 +27,7 @@ struct ExitRecord {
   std::int64_t step = 0;  // last step completed
   std::optional<Exception> exception;
   double seconds = 0;
+  std::string transport;           // what carried the ranks; empty: not told
   std::vector<std::string> notes;  // shown with the result: e.g. the two dtypes of a DTensor
 };
 

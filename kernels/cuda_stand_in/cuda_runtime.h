@@ -208,7 +208,8 @@ inline cudaError_t cudaSetDevice(int device) {
 }
 inline cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   const std::string id = "0000:0" + std::to_string(device) + ":00.0";
-  std::strncpy(text, id.c_str(), static_cast<std::size_t>(length));
+  if (static_cast<std::size_t>(length) <= id.size()) return cudaErrorUnknown;
+  std::memcpy(text, id.c_str(), id.size() + 1);
   return cudaSuccess;
 }
 

@@ -32,11 +32,20 @@ int usable_devices() { return kernels::device_count(); }
 
 std::string usable_device_name() { return kernels::describe_device().name; }
 
-std::shared_ptr<const Arithmetic> device_arithmetic() {
+std::vector<std::string> device_bus_ids() {
+  std::vector<std::string> ids;
+  const int devices = usable_devices();
+  ids.reserve(static_cast<std::size_t>(devices));
+  for (int device = 0; device < devices; ++device) ids.push_back(kernels::device_bus_id(device));
+  return ids;
+}
+
+std::shared_ptr<const Arithmetic> device_arithmetic(int device) {
   if (usable_devices() == 0) {
     throw Error(Error::Kind::harness, "device cuda", "no CUDA device is visible to this program",
                 "run it where there is one, or with --device cpu");
   }
+  kernels::use_device(device);
   return std::make_shared<DeviceArithmetic>();
 }
 

@@ -9,6 +9,9 @@ namespace resumecheck {
 int usable_devices();  // 0 where there is none, no driver, or no device code in this program
 std::string usable_device_name();
 
-std::shared_ptr<const Arithmetic> device_arithmetic();  // Error(harness) where there is none
+std::vector<std::string> device_bus_ids();  // of those that this process sees, in their order
+
+// On that of them, for the thread that calls. Error(harness) where there is none.
+std::shared_ptr<const Arithmetic> device_arithmetic(int device);
 
 }  // namespace resumecheck

@@ -69,6 +69,7 @@ class Phase {
 
   bool run() {
     const auto begin = std::chrono::steady_clock::now();
+    record_.transport = ranks_.transport();
     try {
       kernels::check_float_environment();
       request_.phase == "save_run" ? save_run() : resume_run();

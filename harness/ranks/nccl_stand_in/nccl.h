@@ -42,7 +42,7 @@ struct Arrived {
 struct Group {
   std::mutex mutex;
   std::map<int, int> device_of;
-  std::map<int, std::vector<std::string>> calls;      // of each rank, in its order
+  std::map<int, std::vector<std::string>> calls;       // of each rank, in its order
   std::map<std::size_t, std::map<int, Arrived>> open;  // the nth collective
 };
 
@@ -154,9 +154,9 @@ inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) 
   std::set<int> devices;
   for (const auto& [rank, device] : comm->group->device_of) devices.insert(device);
   const bool all_there = comm->group->device_of.size() == static_cast<std::size_t>(comm->size);
-  *state = !all_there                                                     ? ncclInProgress
+  *state = !all_there                                               ? ncclInProgress
            : devices.size() != static_cast<std::size_t>(comm->size) ? ncclInvalidUsage
-                                                                          : ncclSuccess;
+                                                                    : ncclSuccess;
   return ncclSuccess;
 }
 inline ncclResult_t ncclAllGather(const void* from, void* onto, std::size_t count, ncclDataType_t,
