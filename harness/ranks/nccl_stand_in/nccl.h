@@ -42,6 +42,7 @@ struct Arrived {
 struct Group {
   std::mutex mutex;
   std::map<int, int> device_of;
+  bool aborted = false;  // by a rank whose memory may be gone: nothing is carried any more
   std::map<int, std::vector<std::string>> calls;       // of each rank, in its order
   std::map<std::size_t, std::map<int, Arrived>> open;  // the nth collective
 };
@@ -121,7 +122,7 @@ inline ncclResult_t collective(Comm& comm, const std::string& name, const void* 
     const std::scoped_lock lock(group->mutex);
     auto& arrived = group->open[number];
     if (arrived.count(rank) == 0) arrived[rank] = {signature, from, onto, false};
-    if (!arrived[rank].done && all_agree(arrived, size)) {
+    if (!arrived[rank].done && !group->aborted && all_agree(arrived, size)) {
       carry(arrived);
       for (auto& [other, one] : arrived) one.done = true;
     }
@@ -192,7 +193,13 @@ inline ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   nccl_stand_in::World::get().lived(-1);
   return ncclSuccess;
 }
-inline ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+inline ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  {
+    const std::scoped_lock lock(comm->group->mutex);
+    comm->group->aborted = true;
+  }
+  return ncclCommDestroy(comm);
+}
 inline const char* ncclGetErrorString(ncclResult_t status) {
   return status == ncclInvalidUsage ? "invalid usage" : "unknown error";
 }
