@@ -50,13 +50,13 @@ AdapterDeclaration reference() {
   adapter.parts.emplace_back("master");
   add_parts(delayed_scaling_parts, adapter);
   add_parts(run_state_parts, adapter);
-  adapter.mesh_dims = {"rep", "dp"};
+  adapter.mesh_dims = {"rep", "dp", "tp", "pp", "cp", "ep"};
   adapter.optimizers = low_bit_optimizers;
   adapter.models = {"layernorm_mlp"};
   adapter.fp8_recipes = {"delayed"};
   adapter.gradients = {"order_free", "model"};
-  adapter.features = {"resumes",  "dropout",   "frozen",     "groups",
-                      "schedule", "clip_norm", "loss_scale", "data"};
+  adapter.features = {"resumes", "tied",     "experts",   "dropout",    "frozen",
+                      "groups",  "schedule", "clip_norm", "loss_scale", "data"};
   adapter.defects = {"cast_moments_to_param_dtype",
                      "scale_through_bf16",
                      "swap_two_shards",

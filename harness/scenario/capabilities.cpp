@@ -60,13 +60,15 @@ void check_parts(const Document& document, const TomlNode& root, Scenario& scena
 
 void check_mesh(const Document& document, const TomlNode& node, const Mesh& mesh,
                 const Scenario& scenario) {
+  if (const std::string reason = why_no_mesh_of(scenario.settings, mesh); !reason.empty()) {
+    document.refuse(node, "mesh '" + mesh.text() + "': " + reason);
+  }
   for (const std::string& name : scenario.adapters) {
     const AdapterDeclaration& adapter = adapter_declaration(name);
     for (const MeshDim& dim : mesh.dims()) {
       if (!contains(adapter.mesh_dims, dim.name)) {
         document.refuse(
-            node,
-            "mesh '" + mesh.text() + "': " + dim.name + " is not runnable yet by adapter " + name,
+            node, "mesh '" + mesh.text() + "': " + dim.name + " is not runnable by adapter " + name,
             "it runs " + joined(adapter.mesh_dims));
       }
     }
@@ -106,9 +108,8 @@ void check_resumes(const Document& document, const TomlNode& resumes, const Scen
   for (const std::string& name : scenario.adapters) {
     any_python = any_python || !adapter_declaration(name).native;
   }
-  for (std::size_t i = 0; i < resumes.items.size(); ++i) {
-    const TomlNode& node = resumes.items[i];
-    const ResumePlan& plan = scenario.resumes[i];
+  for (const ResumePlan& plan : scenario.resumes) {
+    const TomlNode& node = resumes.items[plan.entry];
     check_mesh(document, *node.find("from"), plan.from, scenario);
     for (std::size_t k = 0; k < plan.onto.size(); ++k) {
       const TomlNode& onto = node.find("onto")->items[k];

@@ -25,7 +25,7 @@ Scenario scenario(const std::string& name, std::vector<std::string> adapters) {
   scenario.adapters = std::move(adapters);
   scenario.labels = {"quick"};
   scenario.settings.save_format.clear();
-  scenario.resumes = {{Mesh::parse("dp2"), {Mesh::parse("dp1"), Mesh::parse("dp2")}, "", ""}};
+  scenario.resumes = {{Mesh::parse("dp2"), {Mesh::parse("dp1"), Mesh::parse("dp2")}, "", "", 0}};
   return scenario;
 }
 
@@ -102,7 +102,7 @@ TEST(Case, TwoEnvironmentsAreSavedUnderOneAndLoadedUnderTheOther) {
 
 TEST(Case, AStarStandsForEveryEnvironmentThatHasThePackage) {
   Scenario across = scenario("a/x", {"torchao"});
-  across.resumes = {{Mesh::parse("dp2"), {Mesh::parse("dp1")}, "*", "*"}};
+  across.resumes = {{Mesh::parse("dp2"), {Mesh::parse("dp1")}, "*", "*", 0}};
   const std::vector<Environment> three = {environment("one", "1"), environment("te", ""),
                                           environment("two", "2")};
   EXPECT_THAT(names(expand({across}, three)),

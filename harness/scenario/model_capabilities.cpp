@@ -145,6 +145,37 @@ void check_model(const Document& document, const TomlNode& root, const Scenario&
   check_per_rank_scales(document, root, scenario);
 }
 
+std::string why_no_mesh_of(const Settings& settings, const Mesh& mesh) {
+  const Settings::Model& model = settings.model;
+  const int tp = mesh.size_of("tp"), pp = mesh.size_of("pp"), ep = mesh.size_of("ep");
+  for (const MeshDim& dim : mesh.dims()) {
+    if (dim.name == "rep" || dim.name == "dp" || !model.kind.empty()) continue;
+    return fmt::format("names and shapes have no {}; write kind = \"layernorm_mlp\" in [model]",
+                       dim.name);
+  }
+  if (logical_samples % tp != 0) {
+    return fmt::format(
+        "tp{} does not divide the {} chunks of the hidden features; tp2, tp3, tp4, "
+        "tp6 and tp8 do",
+        tp, logical_samples);
+  }
+  if (pp > model.layers && pp > 1) {
+    return fmt::format("{} stages have only {} layers among them; write layers = {}", pp,
+                       model.layers, pp);
+  }
+  if (ep > 1 && ep > model.experts) {
+    return model.experts == 0
+               ? "the model has no experts to divide; write experts = 4 in [model]"
+               : fmt::format("ep{} has only {} experts to divide; write experts = {}", ep,
+                             model.experts, ep);
+  }
+  if (mesh.world() > 1 && settings.gradients != "model" && (tp > 1 || pp > 1 || ep > 1) &&
+      !settings.fp8.recipe.empty()) {
+    return "injected amaxes are of whole layers; write gradients = \"model\"";
+  }
+  return {};
+}
+
 std::string why_no_fp8_state(const std::string& part, const Settings& settings) {
   if (settings.fp8.recipe.empty()) return "there is no FP8 state without [fp8]";
   if (settings.fp8.recipe == "delayed" || part == "fp8" || selects("fp8.recipe", part)) return {};

@@ -11,6 +11,9 @@ namespace resumecheck {
 
 void check_model(const Document& document, const TomlNode& root, const Scenario& scenario);
 
+// Nothing where such a run can be divided so; otherwise why not, and what would do.
+std::string why_no_mesh_of(const Settings& settings, const Mesh& mesh);
+
 // Nothing where the settings keep the part ("fp8" or below); otherwise why there is none.
 std::string why_no_fp8_state(const std::string& part, const Settings& settings);
 

@@ -49,13 +49,18 @@ std::int64_t multiple_of_chunks(const Document& document, const TomlNode& node,
 
 void read_kind(const Document& document, const TomlNode& node, Settings& settings) {
   document.check_keys(node, "model",
-                      {"kind", "layers", "width", "hidden", "dropout", "frozen", "frozen_steps"});
+                      {"kind", "layers", "width", "hidden", "tied", "experts", "dropout", "frozen",
+                       "frozen_steps"});
   Settings::Model& model = settings.model;
   for (const auto& [key, value] : node.entries) {
     if (key == "kind") {
       model.kind = document.choice(value, "model.kind", {"layernorm_mlp"});
     } else if (key == "layers") {
       model.layers = document.integer(value, key, 1, 8);
+    } else if (key == "tied") {
+      model.tied = document.boolean(value, key);
+    } else if (key == "experts") {
+      model.experts = document.integer(value, key, 1, 8);
     } else if (key == "width") {
       model.width = multiple_of_chunks(document, value, key);
     } else if (key == "hidden") {
@@ -64,7 +69,12 @@ void read_kind(const Document& document, const TomlNode& node, Settings& setting
       model.dropout = read_dropout(document, value);
     }
   }
-  if (model.layers * model.width * model.hidden > most_weights) {
+  if (model.tied && model.experts > 0) {
+    document.refuse(*node.find("tied"), "experts have weights of their own, which are not tied",
+                    "leave one of the two out");
+  }
+  const std::int64_t experts = std::max<std::int64_t>(model.experts, 1);
+  if (model.layers * model.width * model.hidden * experts > most_weights) {
     document.refuse(node,
                     fmt::format("{} layers of {} x {} are larger than a test needs", model.layers,
                                 model.hidden, model.width),

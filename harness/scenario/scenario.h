@@ -38,6 +38,7 @@ struct ResumePlan {
   // package. With both given: saved under one, loaded under the other, "*" and "*" every pair.
   std::string save_env;
   std::string load_env;
+  std::size_t entry = 0;  // the [[resume]] that plans it; one may name several meshes to save on
 };
 
 struct Scenario {

@@ -311,7 +311,7 @@ TEST_F(ScenarioTest, MeshesMustFit) {
   }
   Lines later;
   later.resume = "[[resume]]\nfrom = \"dp2tp2\"\nonto = [\"dp2\"]\n";
-  refused(later, ":6:1", "tp is not runnable yet by adapter reference; it runs rep, dp");
+  refused(later, ":6:1", "names and shapes have no tp");
 }
 
 TEST_F(ScenarioTest, AdaptersLimitWhatAScenarioMayAsk) {

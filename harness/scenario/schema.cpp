@@ -24,18 +24,8 @@ const Names checkpoint_faults = {"truncate_checkpoint", "remove_checkpoint"};
 const Names subject_labels = {"quick",     "nightly",         "weekly",
                               "adamw8bit", "fp8_extra_state", "mesh_change"};
 
-void read_resume(const Document& document, const TomlNode& node, Scenario& scenario) {
-  document.as(node, Kind::table, "resume");
-  document.check_keys(node, "resume", {"from", "onto", "save_env", "load_env"});
-  ResumePlan plan;
-  plan.from = document.mesh(document.require(node, "from", "write from = \"dp4\""), "from");
-  const TomlNode& onto = document.require(node, "onto", "write onto = [\"dp4\", \"dp2\"]");
-  for (const TomlNode& item : document.as(onto, Kind::list, "onto").items) {
-    plan.onto.push_back(document.mesh(item, "onto"));
-  }
-  if (plan.onto.empty()) {
-    document.refuse(onto, "'onto' is empty, so nothing would resume", "name at least one mesh");
-  }
+// Both, or neither, where one of them stands for any environment.
+void read_environments(const Document& document, const TomlNode& node, ResumePlan& plan) {
   if (const TomlNode* name = node.find("save_env"))
     plan.save_env = document.text(*name, "save_env");
   if (const TomlNode* name = node.find("load_env"))
@@ -49,10 +39,14 @@ void read_resume(const Document& document, const TomlNode& node, Scenario& scena
                     std::string("name the other side too, \"*\" for every pair; or leave both out "
                                 "for each environment with itself"));
   }
+}
+
+void check_written_once(const Document& document, const TomlNode& onto, const ResumePlan& plan,
+                        const std::vector<ResumePlan>& others) {
   for (std::size_t i = 0; i < plan.onto.size(); ++i) {
     const auto repeats = [&](const Mesh& mesh) { return mesh == plan.onto[i]; };
     bool twice = std::count_if(plan.onto.begin(), plan.onto.end(), repeats) > 1;
-    for (const ResumePlan& other : scenario.resumes) {
+    for (const ResumePlan& other : others) {
       twice = twice || (other.from == plan.from && other.save_env == plan.save_env &&
                         other.load_env == plan.load_env &&
                         std::any_of(other.onto.begin(), other.onto.end(), repeats));
@@ -63,7 +57,38 @@ void read_resume(const Document& document, const TomlNode& node, Scenario& scena
                       "each pair is one case: write it once");
     }
   }
-  scenario.resumes.push_back(plan);
+}
+
+std::vector<Mesh> meshes_of(const Document& document, const TomlNode& node, const char* key) {
+  std::vector<Mesh> meshes;
+  for (const TomlNode& item : document.as(node, Kind::list, key).items) {
+    meshes.push_back(document.mesh(item, key));
+  }
+  if (meshes.empty()) {
+    document.refuse(node, fmt::format("'{}' is empty, so nothing would resume", key),
+                    "name at least one mesh");
+  }
+  return meshes;
+}
+
+// Every mesh of `from` with every one of `onto`.
+void read_resume(const Document& document, const TomlNode& node, Scenario& scenario) {
+  document.as(node, Kind::table, "resume");
+  document.check_keys(node, "resume", {"from", "onto", "save_env", "load_env"});
+  const TomlNode& from = document.require(node, "from", "write from = \"dp4\"");
+  const TomlNode& onto = document.require(node, "onto", "write onto = [\"dp4\", \"dp2\"]");
+  ResumePlan plan;
+  plan.entry = scenario.resumes.empty() ? 0 : scenario.resumes.back().entry + 1;
+  read_environments(document, node, plan);
+  const std::vector<Mesh> sources = from.kind == Kind::list
+                                        ? meshes_of(document, from, "from")
+                                        : std::vector<Mesh>{document.mesh(from, "from")};
+  plan.onto = meshes_of(document, onto, "onto");
+  for (const Mesh& source : sources) {
+    plan.from = source;
+    check_written_once(document, onto, plan, scenario.resumes);
+    scenario.resumes.push_back(plan);
+  }
 }
 
 // The steps that a resumed run takes; at any other nothing could be seen.

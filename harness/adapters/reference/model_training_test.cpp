@@ -89,10 +89,70 @@ TEST_P(Training, IsTheSameOnEveryMesh) {
   for (const char* dtype : {"bf16", "fp32"}) {
     settings_.param_dtype = dtype;
     const AssembledState want = after(settings_, {});
-    for (const char* mesh : {"dp2", "dp3", "dp4", "dp7", "rep2", "rep2dp2", "dp2rep2"}) {
+    for (const char* mesh :
+         {"dp2", "dp3", "dp4", "dp7", "rep2", "rep2dp2", "dp2rep2", "tp2", "tp3", "tp8", "dp2tp2",
+          "tp2dp2", "pp2", "dp2pp2", "cp2", "dp2cp2", "tp2pp2", "rep2tp2pp2"}) {
       EXPECT_EQ(first_difference(want, after(settings_, {mesh})), "") << mesh << " " << dtype;
     }
   }
+}
+
+Settings with_experts(Settings settings) {
+  settings.model.experts = 3;
+  settings.parameters = parameters_of(settings.model);
+  settings.param_dtype = "fp32";
+  return settings;
+}
+
+Settings tied(Settings settings) {
+  settings.model.tied = true;
+  settings.model.layers = 3;
+  settings.parameters = parameters_of(settings.model);
+  settings.param_dtype = "fp32";
+  return settings;
+}
+
+TEST(ModelWithExperts, TrainsAlikeOnEveryMeshAndByTheSlowTwin) {
+  Settings settings = with_experts(model_settings());
+  EXPECT_EQ(settings.parameters.size(), 2 * (2 + 3 * 4));
+  const AssembledState want = after(settings, {"dp1", 3, twin_arithmetic()});
+  for (const char* mesh : {"dp1", "dp3", "ep2", "ep3", "dp2ep2", "ep2dp2", "tp2ep2", "pp2ep2",
+                           "dp2tp2", "cp2ep3", "pp2"}) {
+    EXPECT_EQ(first_difference(want, after(settings, {mesh})), "") << mesh;
+  }
+  settings.accumulate = 5;
+  EXPECT_EQ(first_difference(want, after(settings, {"dp2ep2"})), "") << "5 micro-batches";
+}
+
+TEST(TiedModel, TrainsAlikeOnEveryMeshAndByTheSlowTwin) {
+  for (const bool fp8 : {false, true}) {
+    Settings settings = tied(model_settings());
+    EXPECT_EQ(settings.parameters.size(), 3 * 6 - 2);
+    if (fp8) settings = with_fp8(settings);
+    const AssembledState want = after(settings, {"dp1", 3, twin_arithmetic()});
+    for (const char* mesh : {"dp1", "dp3", "tp2", "pp3", "pp2", "dp2pp2", "tp2dp2"}) {
+      EXPECT_EQ(first_difference(want, after(settings, {mesh})), "") << mesh;
+    }
+  }
+}
+
+// The state of a stage, of an expert and of a column is that rank's alone: nobody holds it all.
+TEST(ModelOnAMesh, ARankHoldsItsOwnPartOnly) {
+  const Settings settings = with_experts(model_settings());
+  const auto held = [&](const char* mesh, const char* parameter) {
+    const AssembledState state = after(settings, {mesh, 1});
+    std::vector<std::int64_t> elements;
+    for (const HeldBox& box : state.holders.at({parameter, "param"})) {
+      elements.push_back(box.box.element_count());
+    }
+    return elements;
+  };
+  using Elements = std::vector<std::int64_t>;
+  const char* fc2 = "layers.1.experts.2.fc2.weight";
+  EXPECT_EQ(held("pp2", fc2), Elements{24 * 48});
+  EXPECT_EQ(held("ep3", fc2), Elements{24 * 48});
+  EXPECT_EQ(held("tp2", fc2), (Elements{24 * 24, 24 * 24}));
+  EXPECT_EQ(held("ep3", "layers.1.norm.weight"), (Elements{24, 24, 24}));
 }
 
 TEST_P(Training, IsTheSameInAnyNumberOfMicroBatches) {
