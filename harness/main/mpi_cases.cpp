@@ -30,6 +30,7 @@
 #include "harness/ranks/mpi_communicator.h"
 #include "harness/report/outcome_table.h"
 #include "harness/report/report.h"
+#include "harness/scenario/names.h"
 #include "harness/state/digest.h"
 #include "harness/state/error.h"
 #include "harness/state/file.h"
@@ -626,15 +627,26 @@ int list_cases(const MpiCasesArguments& arguments) {
 
 void write_ctest_script(const MpiCasesArguments& arguments, const std::string& mpirun,
                         const std::string& file) {
-  std::string script;
+  struct Entry {
+    int ranks = 1;
+    std::string slug;
+  };
+  std::map<std::string, Entry> tests;  // a launch each, so nightly scenarios are one for all cases
   for (const Case& c : chosen_cases(arguments)) {
+    const bool nightly = contains(c.scenario->labels, "nightly");
+    Entry& test = tests[nightly ? c.scenario->name : c.name()];
+    test.ranks = std::max(test.ranks, ranks_needed(c));
+    if (test.slug.empty()) test.slug = c.slug();
+  }
+  std::string script;
+  for (const auto& [name, test] : tests) {
     script += fmt::format(
         "add_test({0} {1} --oversubscribe --bind-to none -np {2} {3} {0} --out {4})\n"
         "set_tests_properties({0} PROPERTIES PROCESSORS {2} TIMEOUT 300 SKIP_RETURN_CODE 77\n"
         "  ENVIRONMENT \"OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\"\n"
         "  LABELS \"cases\")\n",
-        cmake_quoted(c.name()), cmake_quoted(mpirun), ranks_needed(c),
-        cmake_quoted(arguments.program), cmake_quoted(arguments.out + "/" + c.slug()));
+        cmake_quoted(name), cmake_quoted(mpirun), test.ranks, cmake_quoted(arguments.program),
+        cmake_quoted(arguments.out + "/" + test.slug));
   }
   write_file(file, script);
 }
