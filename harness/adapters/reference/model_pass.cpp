@@ -381,6 +381,7 @@ ModelStep ModelPass::add() {
   }
   const std::vector<Floats> all = gather_all(stream);
   std::vector<const float*> from;
+  from.reserve(all.size());
   for (const Floats& one : all) from.push_back(one.data());
   ModelStep step;
   add_loss(step, from);
