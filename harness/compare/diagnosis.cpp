@@ -9,6 +9,7 @@
 
 #include "harness/compare/element.h"
 #include "harness/compare/fp8_hypotheses.h"
+#include "harness/compare/placement_hypotheses.h"
 #include "harness/compare/run_state_hypotheses.h"
 #include "harness/compare/suspect.h"
 #include "kernels/adamw.h"
@@ -431,6 +432,7 @@ std::optional<Explained> scaled_by_ranks(const Suspect& suspect, const Evidence&
 std::vector<Hypothesis> hypotheses() {
   std::vector<Hypothesis> all = fp8_hypotheses();
   for (Hypothesis& one : run_state_hypotheses()) all.push_back(std::move(one));
+  for (Hypothesis& one : placement_hypotheses()) all.push_back(std::move(one));
   const std::vector<Hypothesis> others = {
       {"cast to the parameters' dtype", cast_to_param_dtype},
       {"step restarted", step_restarted},

@@ -92,7 +92,14 @@ AdapterDeclaration reference() {
                      "samples_skipped",
                      "generator_of_sample_0_everywhere",
                      "generators_of_rank_0_everywhere",
-                     "generators_restarted"};
+                     "generators_restarted",
+                     "rank_order_ignored",
+                     "uneven_shard_offset_wrong",
+                     "padding_taken_for_rows",
+                     "experts_permuted",
+                     "stage_layers_off_by_one",
+                     "columns_taken_for_rows",
+                     "fused_rows_interleaved"};
   return adapter;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/adapters/reference/fp8_damage.h"
+#include "harness/adapters/reference/placement_damage.h"
 #include "harness/adapters/reference/run_state_damage.h"
 #include "harness/state/error.h"
 #include "kernels/adamw.h"
@@ -242,6 +243,7 @@ const std::vector<DefectDescription>& defect_descriptions() {
   static const std::vector<DefectDescription> all = [] {
     std::vector<DefectDescription> every = moment_and_fp8_defects();
     for (DefectDescription& one : run_state_defects()) every.push_back(std::move(one));
+    for (DefectDescription& one : placement_defects()) every.push_back(std::move(one));
     return every;
   }();
   return all;
@@ -254,8 +256,9 @@ const DefectDescription* find_defect(std::string_view name) {
   return nullptr;
 }
 
-bool concerns(const DefectDescription& defect, const Settings& settings) {
+bool concerns(const DefectDescription& defect, const Settings& settings, const Mesh& onto) {
   if (defect.of_fp8 && settings.fp8.recipe.empty()) return false;
+  if (defect.on_mesh != nullptr && !defect.on_mesh(settings, onto)) return false;
   const std::vector<std::string> features = features_of(settings);
   return defect.feature.empty() ||
          std::find(features.begin(), features.end(), defect.feature) != features.end();

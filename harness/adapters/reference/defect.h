@@ -51,6 +51,13 @@ enum class Defect {
   generator_of_sample_0_everywhere,
   generators_of_rank_0_everywhere,
   generators_restarted,
+  rank_order_ignored,
+  uneven_shard_offset_wrong,
+  padding_taken_for_rows,
+  experts_permuted,
+  stage_layers_off_by_one,
+  columns_taken_for_rows,
+  fused_rows_interleaved,
 };
 
 struct DefectDescription {
@@ -61,12 +68,14 @@ struct DefectDescription {
   bool of_fp8 = false;        // it touches nothing but FP8 state
   bool while_saving = false;  // else it is made by the load, and by what follows
   std::string feature = {};   // it touches nothing but what a run with this setting keeps
+  // Of a mistake about meshes: whether it touches anything on this loading mesh.
+  bool (*on_mesh)(const Settings& settings, const Mesh& onto) = nullptr;
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);
 
-// False where a run of these settings keeps nothing that the mistake could touch.
-bool concerns(const DefectDescription& defect, const Settings& settings);
+// False where a run of these settings on this mesh keeps nothing that the mistake could touch.
+bool concerns(const DefectDescription& defect, const Settings& settings, const Mesh& onto);
 
 class Defects {
  public:

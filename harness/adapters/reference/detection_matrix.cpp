@@ -113,12 +113,11 @@ int telling(const Case& c) {
   return (shards ? 100 : 0) + (changes ? 50 : 0) - c.from.world() - c.onto.world();
 }
 
-// The most telling case, and the most telling one of another kind for what the first does not show.
+// Of cases that are sorted: the most telling one, and the most telling one of another kind for what
+// the first does not show.
 constexpr std::size_t kPairsTried = 2;
 
 void keep_telling(std::vector<Case>& cases) {
-  std::stable_sort(cases.begin(), cases.end(),
-                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
   const auto kind = [](const Case& c) {
     return std::make_tuple(c.from.size_of("dp") > 1, c.onto.size_of("dp") > 1, c.from == c.onto);
   };
@@ -138,36 +137,86 @@ std::string row_name(const Scenario& scenario) {
                                   : fmt::format("{}[{}]", scenario.name, scenario.variant);
 }
 
-// All cases of one row, the most telling first.
-DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
-                        const fs::path& root, const fs::path& folder) {
-  keep_telling(cases);
-  DetectionRow row;
-  row.scenario = row_name(*cases.front().scenario);
-  const auto concerned = [&](const DetectionCell& cell) {
-    return concerns(*find_defect(cell.defect), cases.front().scenario->settings);
-  };
-  for (const std::string& defect : defects) {
-    DetectionCell& cell = row.cells.emplace_back();
-    cell.defect = defect;
-    if (!concerned(cell)) cell.outcome = Outcome::no_effect;
+// A mistake about meshes shows on those it is about, which the most telling pairs need not be.
+constexpr std::size_t kPairsOfMeshDefect = 4;
+
+// The cells of one row, which get better with every pair that is tried.
+class RowSearch {
+ public:
+  RowSearch(const std::vector<Case>& all, const std::vector<std::string>& defects) {
+    row.scenario = row_name(*all.front().scenario);
+    for (const std::string& defect : defects) {
+      DetectionCell& cell = row.cells.emplace_back();
+      cell.defect = defect;
+      const auto touches = [&](const Case& c) { return concerned(cell, c); };
+      if (std::none_of(all.begin(), all.end(), touches)) cell.outcome = Outcome::no_effect;
+    }
   }
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto open = [&](const DetectionCell& cell) { return worth(cell) < 4 && concerned(cell); };
-    if (std::none_of(row.cells.begin(), row.cells.end(), open)) break;
-    const Pair pair(cases[i], root, folder);
+
+  // Whether the case may show more of a mistake about meshes.
+  bool may_show_mesh_defect(const Case& c) const {
+    return std::any_of(row.cells.begin(), row.cells.end(),
+                       [&](const DetectionCell& cell) { return of_meshes(cell) && open(cell, c); });
+  }
+  bool may_show(const Case& c) const {
+    return std::any_of(row.cells.begin(), row.cells.end(),
+                       [&](const DetectionCell& cell) { return open(cell, c); });
+  }
+
+  void try_pair(const Case& c, bool only_mesh_defects, const fs::path& root,
+                const fs::path& folder) {
+    const Pair pair(c, root, folder);
     const Run control = pair.run("");
     const bool green = control.result.verdict == Verdict::pass;
-    if (i == 0 || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
-    if (!green) continue;
+    if (first_ || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
+    first_ = false;
+    if (!green) return;
     for (DetectionCell& best : row.cells) {
-      if (!open(best)) continue;
-      const Run bad = pair.run(best.defect);
-      const DetectionCell cell = cell_of(best.defect, control, bad);
+      if (!open(best, c) || (only_mesh_defects && !of_meshes(best))) continue;
+      ++tried_[best.defect];
+      const DetectionCell cell = cell_of(best.defect, control, pair.run(best.defect));
       if (worth(cell) > worth(best)) best = cell;
     }
   }
-  return row;
+
+  DetectionRow row;
+
+ private:
+  static bool of_meshes(const DetectionCell& cell) {
+    return find_defect(cell.defect)->on_mesh != nullptr;
+  }
+  static bool concerned(const DetectionCell& cell, const Case& c) {
+    return concerns(*find_defect(cell.defect), c.scenario->settings, c.onto);
+  }
+  bool open(const DetectionCell& cell, const Case& c) const {
+    if (worth(cell) == 4 || !concerned(cell, c)) return false;
+    const auto tries = tried_.find(cell.defect);
+    return !of_meshes(cell) || tries == tried_.end() || tries->second < kPairsOfMeshDefect;
+  }
+
+  std::map<std::string, std::size_t> tried_;
+  bool first_ = true;
+};
+
+// All cases of one row.
+DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
+                        const fs::path& root, const fs::path& folder) {
+  RowSearch search(cases, defects);
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
+  std::vector<Case> most_telling = cases;
+  keep_telling(most_telling);
+  for (const Case& c : most_telling) {
+    if (search.may_show(c)) search.try_pair(c, false, root, folder);
+  }
+  for (const Case& c : cases) {
+    const auto tried = [&](const Case& other) {
+      return other.from == c.from && other.onto == c.onto;
+    };
+    if (std::any_of(most_telling.begin(), most_telling.end(), tried)) continue;
+    if (search.may_show_mesh_defect(c)) search.try_pair(c, true, root, folder);
+  }
+  return std::move(search.row);
 }
 
 const char* word(const DetectionCell& cell) {

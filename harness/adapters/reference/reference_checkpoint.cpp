@@ -6,6 +6,7 @@
 
 #include "harness/adapters/reference/checkpoint_folder.h"
 #include "harness/adapters/reference/checkpoint_values.h"
+#include "harness/adapters/reference/placement_damage.h"
 #include "harness/adapters/reference/reference_parts.h"
 #include "harness/adapters/reference/run_state_damage.h"
 #include "harness/state/error.h"
@@ -154,6 +155,7 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
   }
   damage(checkpoint, parts.defects, parts.mesh);
   damage_run_state(checkpoint.state, parts.defects, parts.settings, parts.mesh);
+  damage_placement(checkpoint.state, parts.defects, parts.settings, parts.mesh);
   for (ParameterShard& shard : parts.shards) shard.take(checkpoint.state, folder.string());
   for (Fp8State& layer : parts.fp8) layer.take(checkpoint.state, folder.string());
   parts.take_generator(checkpoint.state, folder.string());
