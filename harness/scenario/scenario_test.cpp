@@ -314,6 +314,40 @@ TEST_F(ScenarioTest, MeshesMustFit) {
   refused(later, ":6:1", "names and shapes have no tp");
 }
 
+TEST_F(ScenarioTest, AModelLimitsItsMeshes) {
+  const auto asks = [&](const std::string& model, const std::string& mesh) {
+    Lines lines;
+    lines.model = "[model]\nkind = \"layernorm_mlp\"\n" + model;
+    lines.tables = "[run]\ngradients = \"model\"\n";
+    lines.resume = "[[resume]]\nfrom = \"" + mesh + "\"\nonto = [\"dp2\"]\n";
+    return lines;
+  };
+  for (const char* mesh : {"tp2", "tp8", "dp2tp2", "pp2", "cp3", "tp2dp2pp2"}) {
+    EXPECT_EQ(read(asks("", mesh).text()).resumes[0].from.text(), mesh);
+  }
+  EXPECT_EQ(read(asks("experts = 3\n", "ep3").text()).settings.parameters.size(), 2U * 14);
+  refused(asks("", "tp5"), ":8:1", "tp5 does not divide the 24 chunks");
+  refused(asks("", "pp3"), ":8:1", "3 stages have only 2 layers among them; write layers = 3");
+  refused(asks("", "ep2"), ":8:1", "write experts = 4");
+  refused(asks("experts = 3\n", "ep4"), ":9:1", "ep4 has only 3 experts to divide");
+  refused(asks("experts = 2\ntied = true\n", "dp2"), ":6:1", "not tied");
+}
+
+TEST_F(ScenarioTest, SeveralMeshesMaySaveInOneEntry) {
+  Lines lines;
+  lines.resume = "[[resume]]\nfrom = [\"dp2\", \"dp4\"]\nonto = [\"dp1\", \"dp2\"]\n";
+  const Scenario scenario = read(lines.text());
+  ASSERT_EQ(scenario.resumes.size(), 2U);
+  EXPECT_EQ(scenario.resumes[1].from.text(), "dp4");
+  EXPECT_EQ(scenario.resumes[1].onto.size(), 2U);
+  lines.resume += "[[resume]]\nfrom = \"dp4\"\nonto = [\"dp2\"]\n";
+  refused(lines, ":10:9", "dp4 -> dp2 stands twice");
+  lines.resume = "[[resume]]\nfrom = [\"dp2\", \"tp2\"]\nonto = [\"dp1\"]\n";
+  refused(lines, ":6:1", "names and shapes have no tp");
+  lines.resume = "[[resume]]\nfrom = []\nonto = [\"dp1\"]\n";
+  refused(lines, ":6:1", "'from' is empty");
+}
+
 TEST_F(ScenarioTest, AdaptersLimitWhatAScenarioMayAsk) {
   Lines lines;
   lines.adapters = "adapters = [\"torchao\"]\n";
