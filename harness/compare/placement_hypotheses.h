@@ -1,6 +1,5 @@
-// Mistakes about which rank holds what: rows, shards, layers and experts that are all there, in
-// each other's places. One that moves whole tensors explains all of one or nothing of it, else any
-// two rows that are alike would be evidence.
+// Mistakes about which rank, row, layer or expert a part of a tensor belongs to. Each explains all
+// of a tensor or nothing: a code that happens to be another row's is no evidence.
 #pragma once
 
 #include <vector>

@@ -10,6 +10,7 @@
 #include "harness/adapters/reference/fp8_damage.h"
 #include "harness/adapters/reference/placement_damage.h"
 #include "harness/adapters/reference/run_state_damage.h"
+#include "harness/scenario/placement.h"
 #include "harness/state/error.h"
 #include "kernels/adamw.h"
 #include "kernels/float_bits.h"
@@ -54,10 +55,11 @@ std::optional<BoxPair> two_alike(const std::vector<Box>& boxes) {
 
 // Shards of the loading mesh where it has two, else of the mesh that saved.
 std::optional<BoxPair> two_shards(const AssembledState& checkpoint, const TensorKey& key,
-                                  const Mesh& onto) {
+                                  const Settings& settings, const Mesh& onto) {
   std::vector<Box> loading, saved;
+  const Placement placement = placement_of(settings, key.name, onto);
   for (int rank = 0; rank < onto.world(); ++rank) {
-    loading.push_back(parameter_box(checkpoint.state.tensors.at(key).shape, onto, rank));
+    loading.push_back(box_of(checkpoint.state.tensors.at(key).shape, placement, onto, rank));
   }
   for (const HeldBox& held : checkpoint.holders.at(key)) saved.push_back(held.box);
   const auto pair = two_alike(loading);
@@ -161,10 +163,10 @@ void damage_parameter(LogicalState& state, const std::string& name, const Defect
 }
 
 // Of one tensor only: the first moment that has the parameter's shape and two shards that differ.
-void swap_two_shards(AssembledState& checkpoint, const Mesh& onto) {
+void swap_two_shards(AssembledState& checkpoint, const Settings& settings, const Mesh& onto) {
   for (auto& [key, tensor] : checkpoint.state.tensors) {
     if (key.part != "moment1.codes" && key.part != "moment1.values") continue;
-    const std::optional<BoxPair> pair = two_shards(checkpoint, key, onto);
+    const std::optional<BoxPair> pair = two_shards(checkpoint, key, settings, onto);
     if (!pair) continue;
     const Bytes first = taken(tensor, pair->first);
     const Bytes second = taken(tensor, pair->second);
@@ -256,9 +258,8 @@ const DefectDescription* find_defect(std::string_view name) {
   return nullptr;
 }
 
-bool concerns(const DefectDescription& defect, const Settings& settings, const Mesh& onto) {
+bool concerns(const DefectDescription& defect, const Settings& settings) {
   if (defect.of_fp8 && settings.fp8.recipe.empty()) return false;
-  if (defect.on_mesh != nullptr && !defect.on_mesh(settings, onto)) return false;
   const std::vector<std::string> features = features_of(settings);
   return defect.feature.empty() ||
          std::find(features.begin(), features.end(), defect.feature) != features.end();
@@ -277,7 +278,8 @@ Defects::Defects(const std::vector<std::string>& names) {
   }
 }
 
-void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto) {
+void damage(AssembledState& checkpoint, const Defects& defects, const Settings& settings,
+            const Mesh& onto) {
   for (auto& [key, tensor] : checkpoint.state.tensors) {
     if (defects.has(Defect::scale_through_bf16) && is_scale(key.part)) {
       round_through_bf16(tensor.bytes);
@@ -286,7 +288,8 @@ void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto
       std::fill(tensor.bytes.begin(), tensor.bytes.end(), std::byte{0});
     }
   }
-  if (defects.has(Defect::swap_two_shards)) swap_two_shards(checkpoint, onto);
+  if (defects.has(Defect::swap_two_shards)) swap_two_shards(checkpoint, settings, onto);
+  damage_placement(checkpoint.state, defects, settings, onto);
   damage_fp8(checkpoint.state, defects);
   std::set<std::string> names;
   for (const auto& entry : checkpoint.state.tensors) names.insert(entry.first.name);

@@ -62,20 +62,19 @@ enum class Defect {
 
 struct DefectDescription {
   Defect defect;
-  std::string name;           // as [[fault]] and --defect write it
-  std::string summary;        // one line
-  std::string fit;            // the diagnosis that names it
-  bool of_fp8 = false;        // it touches nothing but FP8 state
-  bool while_saving = false;  // else it is made by the load, and by what follows
-  std::string feature = {};   // it touches nothing but what a run with this setting keeps
-  // Of a mistake about meshes: whether it touches anything on this loading mesh.
-  bool (*on_mesh)(const Settings& settings, const Mesh& onto) = nullptr;
+  std::string name;                    // as [[fault]] and --defect write it
+  std::string summary;                 // one line
+  std::string fit;                     // the diagnosis that names it
+  bool of_fp8 = false;                 // it touches nothing but FP8 state
+  bool while_saving = false;           // else it is made by the load, and by what follows
+  std::string feature = {};            // it touches nothing but what a run with this setting keeps
+  std::vector<std::string> onto = {};  // of meshes: some that show it, best first
 };
 const std::vector<DefectDescription>& defect_descriptions();
 const DefectDescription* find_defect(std::string_view name);
 
-// False where a run of these settings on this mesh keeps nothing that the mistake could touch.
-bool concerns(const DefectDescription& defect, const Settings& settings, const Mesh& onto);
+// False where a run of these settings keeps nothing that the mistake could touch.
+bool concerns(const DefectDescription& defect, const Settings& settings);
 
 class Defects {
  public:
@@ -91,6 +90,7 @@ class Defects {
 // What the mistakes of the load that concern whole tensors do to a checkpoint before anybody takes
 // his part of it; those of one parameter's storage, step or memory are the run's own. `onto` is the
 // loading mesh.
-void damage(AssembledState& checkpoint, const Defects& defects, const Mesh& onto);
+void damage(AssembledState& checkpoint, const Defects& defects, const Settings& settings,
+            const Mesh& onto);
 
 }  // namespace resumecheck

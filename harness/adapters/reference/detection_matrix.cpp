@@ -113,11 +113,12 @@ int telling(const Case& c) {
   return (shards ? 100 : 0) + (changes ? 50 : 0) - c.from.world() - c.onto.world();
 }
 
-// Of cases that are sorted: the most telling one, and the most telling one of another kind for what
-// the first does not show.
+// The most telling case, and the most telling one of another kind for what the first does not show.
 constexpr std::size_t kPairsTried = 2;
 
 void keep_telling(std::vector<Case>& cases) {
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
   const auto kind = [](const Case& c) {
     return std::make_tuple(c.from.size_of("dp") > 1, c.onto.size_of("dp") > 1, c.from == c.onto);
   };
@@ -137,86 +138,66 @@ std::string row_name(const Scenario& scenario) {
                                   : fmt::format("{}[{}]", scenario.name, scenario.variant);
 }
 
-// A mistake about meshes shows on those it is about, which the most telling pairs need not be.
-constexpr std::size_t kPairsOfMeshDefect = 4;
+bool shows(const Case& c, const std::string& onto) {
+  return c.onto.text() == onto && c.from.text() != onto;
+}
 
-// The cells of one row, which get better with every pair that is tried.
-class RowSearch {
- public:
-  RowSearch(const std::vector<Case>& all, const std::vector<std::string>& defects) {
-    row.scenario = row_name(*all.front().scenario);
-    for (const std::string& defect : defects) {
-      DetectionCell& cell = row.cells.emplace_back();
-      cell.defect = defect;
-      const auto touches = [&](const Case& c) { return concerned(cell, c); };
-      if (std::none_of(all.begin(), all.end(), touches)) cell.outcome = Outcome::no_effect;
+// Of a mistake about meshes, the first case that resumes onto a mesh which shows it.
+void add_meshes_that_show(const std::vector<Case>& all, const std::vector<std::string>& defects,
+                          std::vector<Case>& cases) {
+  for (const std::string& defect : defects) {
+    for (const std::string& onto : find_defect(defect)->onto) {
+      const auto is_one = [&](const Case& c) { return shows(c, onto); };
+      if (std::any_of(cases.begin(), cases.end(), is_one)) break;
+      const auto found = std::find_if(all.begin(), all.end(), is_one);
+      if (found == all.end()) continue;
+      cases.push_back(*found);
+      break;
     }
   }
+}
 
-  // Whether the case may show more of a mistake about meshes.
-  bool may_show_mesh_defect(const Case& c) const {
-    return std::any_of(row.cells.begin(), row.cells.end(),
-                       [&](const DetectionCell& cell) { return of_meshes(cell) && open(cell, c); });
+// All cases of one row, the most telling first.
+DetectionRow detect_row(const std::vector<Case>& all, const std::vector<std::string>& defects,
+                        const fs::path& root, const fs::path& folder) {
+  std::vector<Case> cases = all;
+  keep_telling(cases);
+  const std::size_t telling_ones = cases.size();
+  add_meshes_that_show(all, defects, cases);
+  DetectionRow row;
+  row.scenario = row_name(*cases.front().scenario);
+  const auto concerned = [&](const DetectionCell& cell) {
+    return concerns(*find_defect(cell.defect), cases.front().scenario->settings);
+  };
+  for (const std::string& defect : defects) {
+    DetectionCell& cell = row.cells.emplace_back();
+    cell.defect = defect;
+    cell.outcome = Outcome::no_effect;  // until it is seen to have one
   }
-  bool may_show(const Case& c) const {
-    return std::any_of(row.cells.begin(), row.cells.end(),
-                       [&](const DetectionCell& cell) { return open(cell, c); });
-  }
-
-  void try_pair(const Case& c, bool only_mesh_defects, const fs::path& root,
-                const fs::path& folder) {
-    const Pair pair(c, root, folder);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto open = [&](const DetectionCell& cell) {
+      const std::vector<std::string>& onto = find_defect(cell.defect)->onto;
+      const bool tried_here =
+          onto.empty() ? i < telling_ones
+                       : std::any_of(onto.begin(), onto.end(), [&](const std::string& mesh) {
+                           return shows(cases[i], mesh);
+                         });
+      return tried_here && worth(cell) < 4 && concerned(cell);
+    };
+    if (i > 0 && std::none_of(row.cells.begin(), row.cells.end(), open)) continue;
+    const Pair pair(cases[i], root, folder);
     const Run control = pair.run("");
     const bool green = control.result.verdict == Verdict::pass;
-    if (first_ || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
-    first_ = false;
-    if (!green) return;
+    if (i == 0 || (!green && row.control.verdict == Verdict::pass)) row.control = control.result;
+    if (!green) continue;
     for (DetectionCell& best : row.cells) {
-      if (!open(best, c) || (only_mesh_defects && !of_meshes(best))) continue;
-      ++tried_[best.defect];
-      const DetectionCell cell = cell_of(best.defect, control, pair.run(best.defect));
+      if (!open(best)) continue;
+      const Run bad = pair.run(best.defect);
+      const DetectionCell cell = cell_of(best.defect, control, bad);
       if (worth(cell) > worth(best)) best = cell;
     }
   }
-
-  DetectionRow row;
-
- private:
-  static bool of_meshes(const DetectionCell& cell) {
-    return find_defect(cell.defect)->on_mesh != nullptr;
-  }
-  static bool concerned(const DetectionCell& cell, const Case& c) {
-    return concerns(*find_defect(cell.defect), c.scenario->settings, c.onto);
-  }
-  bool open(const DetectionCell& cell, const Case& c) const {
-    if (worth(cell) == 4 || !concerned(cell, c)) return false;
-    const auto tries = tried_.find(cell.defect);
-    return !of_meshes(cell) || tries == tried_.end() || tries->second < kPairsOfMeshDefect;
-  }
-
-  std::map<std::string, std::size_t> tried_;
-  bool first_ = true;
-};
-
-// All cases of one row.
-DetectionRow detect_row(std::vector<Case> cases, const std::vector<std::string>& defects,
-                        const fs::path& root, const fs::path& folder) {
-  RowSearch search(cases, defects);
-  std::stable_sort(cases.begin(), cases.end(),
-                   [](const Case& a, const Case& b) { return telling(a) > telling(b); });
-  std::vector<Case> most_telling = cases;
-  keep_telling(most_telling);
-  for (const Case& c : most_telling) {
-    if (search.may_show(c)) search.try_pair(c, false, root, folder);
-  }
-  for (const Case& c : cases) {
-    const auto tried = [&](const Case& other) {
-      return other.from == c.from && other.onto == c.onto;
-    };
-    if (std::any_of(most_telling.begin(), most_telling.end(), tried)) continue;
-    if (search.may_show_mesh_defect(c)) search.try_pair(c, true, root, folder);
-  }
-  return std::move(search.row);
+  return row;
 }
 
 const char* word(const DetectionCell& cell) {

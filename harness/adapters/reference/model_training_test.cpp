@@ -153,6 +153,8 @@ TEST(ModelOnAMesh, ARankHoldsItsOwnPartOnly) {
   EXPECT_EQ(held("ep3", fc2), Elements{24 * 48});
   EXPECT_EQ(held("tp2", fc2), (Elements{24 * 24, 24 * 24}));
   EXPECT_EQ(held("ep3", "layers.1.norm.weight"), (Elements{24, 24, 24}));
+  const AssembledState stages = after(settings, {"pp2", 1});
+  EXPECT_EQ(stages.holders.at({fc2, "step"}).size(), 1U) << "nobody tells what he does not hold";
 }
 
 TEST_P(Training, IsTheSameInAnyNumberOfMicroBatches) {

@@ -6,7 +6,6 @@
 
 #include "harness/adapters/reference/checkpoint_folder.h"
 #include "harness/adapters/reference/checkpoint_values.h"
-#include "harness/adapters/reference/placement_damage.h"
 #include "harness/adapters/reference/reference_parts.h"
 #include "harness/adapters/reference/run_state_damage.h"
 #include "harness/state/error.h"
@@ -153,9 +152,8 @@ void ReferenceRun::load(const std::filesystem::path& folder) {
         "was saved by generators of " + checkpoint.mesh + ", this run has " + parts.mesh.text(),
         "stochastic rounding by generators goes on on the mesh that saved");
   }
-  damage(checkpoint, parts.defects, parts.mesh);
+  damage(checkpoint, parts.defects, parts.settings, parts.mesh);
   damage_run_state(checkpoint.state, parts.defects, parts.settings, parts.mesh);
-  damage_placement(checkpoint.state, parts.defects, parts.settings, parts.mesh);
   for (ParameterShard& shard : parts.shards) shard.take(checkpoint.state, folder.string());
   for (Fp8State& layer : parts.fp8) layer.take(checkpoint.state, folder.string());
   parts.take_generator(checkpoint.state, folder.string());
