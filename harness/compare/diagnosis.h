@@ -23,15 +23,16 @@ struct Evidence {
 };
 
 struct Fit {
-  std::string name;  // "rounded through bf16", "cast to the parameters' dtype", "rounded through
-                     // fp16", "one step stale", "fresh start", "another rank's shard",
-                     // "requantised", "scaled by the number of ranks", "step restarted", "codebook
-                     // dropped", "codes one block off", "nibbles swapped", "scale of a neighbouring
-                     // block", "storage width flipped", "one step ahead", "master re-derived from
-                     // the parameter", "extra state empty", "extra state dropped", "amax history
-                     // reset", "amax history one row off", "scale_inv stale", "forward and backward
-                     // swapped", "rank 0's extra state", "amax not reduced", those of
-                     // run_state_hypotheses.cpp and placement_hypotheses.cpp, "norm of local shards"
+  std::string
+      name;  // "rounded through bf16", "cast to the parameters' dtype", "rounded through
+             // fp16", "one step stale", "fresh start", "another rank's shard",
+             // "requantised", "scaled by the number of ranks", "step restarted", "codebook
+             // dropped", "codes one block off", "nibbles swapped", "scale of a neighbouring
+             // block", "storage width flipped", "one step ahead", "master re-derived from
+             // the parameter", "extra state empty", "extra state dropped", "amax history
+             // reset", "amax history one row off", "scale_inv stale", "forward and backward
+             // swapped", "rank 0's extra state", "amax not reduced", those of
+             // run_state_hypotheses.cpp and placement_hypotheses.cpp, "norm of local shards"
   std::int64_t fits = 0;  // differing elements it explains
   std::int64_t of = 0;    // differing elements of all tensors; a differing value counts as one
   std::string detail;     // e.g. "rank 1 holds the shard of rank 2"
