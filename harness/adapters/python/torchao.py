@@ -8,6 +8,7 @@ decided at run time: a variable read at import would decide it for every phase o
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 from pathlib import Path
@@ -72,8 +73,11 @@ class Torchao(Adapter):
         place = self.place
         self.device = join(self.request, place)
         self.mesh = device_mesh(self.request, self.device)
-        # A cache that outlives the run could be stale; phases and ranks share it, as a job's do.
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place.temporary / "compiled")
+        # Phases and ranks of one kind of run share a cache, as a job's do. Those of another do not:
+        # torch 2.15.0 takes a graph that was compiled for 8-bit states for 4-bit and FP8 ones.
+        kind = repr((self.settings.optimizer, self.settings.param_dtype, self.settings.parameters))
+        folder = hashlib.sha256(kind.encode()).hexdigest()[:12]
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place.temporary / "compiled" / folder)
         self._choose_compiled(1 if self.request.saves else self.settings.save_after + 1)
         self.draws = self.settings.optimizer.stochastic_rounding
         torch.manual_seed(self.settings.init_seed)
