@@ -125,6 +125,10 @@ void check_fp8(const Document& document, const TomlNode& root, const Scenario& s
     document.refuse(*fp8, "names and shapes multiply nothing, so there is no FP8 state",
                     "write kind = \"layernorm_mlp\" in [model]");
   }
+  if (settings.model.experts > 0) {
+    document.refuse(*fp8, "scales are a layer's, and experts would need some of their own",
+                    "leave experts out of [model]");
+  }
   for (const auto& [key, value] : fp8->entries) {
     if (key == "recipe" || settings.fp8.recipe == "delayed") continue;
     if (settings.fp8.recipe.empty() || key != "format") {

@@ -331,6 +331,9 @@ TEST_F(ScenarioTest, AModelLimitsItsMeshes) {
   refused(asks("", "ep2"), ":8:1", "write experts = 4");
   refused(asks("experts = 3\n", "ep4"), ":9:1", "ep4 has only 3 experts to divide");
   refused(asks("experts = 2\ntied = true\n", "dp2"), ":6:1", "not tied");
+  Lines scaled = asks("experts = 2\n", "dp2");
+  scaled.tables += "[fp8]\namax_history_len = 2\n";
+  refused(scaled, ":8:2", "scales are a layer's");
 }
 
 TEST_F(ScenarioTest, SeveralMeshesMaySaveInOneEntry) {
